@@ -1,0 +1,109 @@
+"""Names: run ids, ticket keys and assignment ids, and how a key lies in a path or a ref.
+
+A ticket key is any text a plan came up with. In paths and refs everything outside
+``[A-Za-z0-9._-]`` is percent-encoded, also a leading ``.`` and a ``.`` after ``.``, so that every
+key is one valid path segment and one valid ref component.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from gitbaton.errors import UsageError
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
+SHARDS = 64
+
+
+class AttemptId(NamedTuple):
+    """One try at a ticket; its number is the fencing token."""
+
+    ticket: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.ticket}@{self.number}"
+
+    @property
+    def slug(self) -> str:
+        """As a path segment and as the last part of a branch name."""
+        return f"{encode_key(self.ticket)}-a{self.number}"
+
+
+def is_run_id(text: str) -> bool:
+    """Whether ``text`` can name a run: one path segment that is also a valid ref component."""
+    return (
+        _RUN_ID.fullmatch(text) is not None
+        and not text.endswith((".", ".lock"))
+        and ".." not in text
+        and len(text) <= 200
+    )
+
+
+def run_id(text: str) -> str:
+    """``text`` if it can name a run; raises `UsageError` otherwise."""
+    if not is_run_id(text):
+        raise UsageError(
+            "bad-run-id",
+            f"{text!r} cannot name a run",
+            "use letters, digits, '.', '_' and '-', beginning with a letter or digit",
+        )
+    return text
+
+
+def encode_key(key: str) -> str:
+    """A ticket key as one path segment and one ref component."""
+    out: list[str] = []
+    previous = "."
+    for byte in key.encode():
+        char = chr(byte)
+        if byte in _PLAIN and not (char == "." and previous == "."):
+            out.append(char)
+        else:
+            out.append(f"%{byte:02X}")
+        previous = char
+    text = "".join(out)
+    if text.endswith("."):
+        text = text[:-1] + "%2E"
+    if text.endswith(".lock"):
+        text = text[:-5] + "%2Elock"
+    return text
+
+
+def decode_key(text: str) -> str:
+    """The inverse of `encode_key`."""
+    return unquote(text)
+
+
+def shard(key: str) -> str:
+    """The shard directory of a key: first SHA-256 byte & 63, two hex digits."""
+    return f"{hashlib.sha256(key.encode()).digest()[0] & (SHARDS - 1):02x}"
+
+
+def assignment_id(run: str, attempt: AttemptId) -> str:
+    """``RUN/TICKET@N``."""
+    return f"{run}/{attempt}"
+
+
+def parse_attempt(text: str) -> tuple[str, int | None]:
+    """``TICKET[@N]`` as (ticket, number or None); a key that itself ends in ``@N`` wins nothing."""
+    ticket, at, number = text.rpartition("@")
+    if at and ticket and number.isascii() and number.isdigit():
+        return ticket, int(number)
+    return text, None
+
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+def natural_key(key: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key under which ``1.10`` follows ``1.9``."""
+    return tuple(
+        (0, int(part), "") if part.isdigit() and part.isascii() else (1, 0, part)
+        for part in _DIGITS.split(key)
+        if part
+    )
