@@ -1,0 +1,377 @@
+"""The files of one worktree: what is changed there, and changing it.
+
+A worker may hide an edit behind ``assume-unchanged``, a leftover behind an ignore rule or a whole
+directory behind a repository of its own; so what decides anything is compared with a fresh index,
+and a directory that is used again is emptied down to what its commit holds. git is only ever
+started where the directory is proved to be the worktree it says it is: one that lost its ``.git``
+would otherwise make git work on whatever repository lies above.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pygit2
+
+from gitbaton.errors import BatonError, Busy, Conflict, Refused, RepositoryError
+from gitbaton.git import objects, process, refs
+from gitbaton.git.odb import EXECUTABLE, FILE, Entry
+from gitbaton.git.repo import Repository, common_dir_of
+
+_NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
+_STATUS = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
+_SPECIAL = re.compile(r"([*?\[\]\\!# ])")
+_TAIL = 2000
+
+
+class Status(NamedTuple):
+    """What differs from HEAD: (two letters as `git status --porcelain` prints them, path)."""
+
+    entries: list[tuple[str, str]]
+
+    @property
+    def clean(self) -> bool:
+        return not self.entries
+
+
+def place_of(path: Path) -> Repository:
+    """The repository as seen from the worktree whose top is ``path``.
+
+    Raises `RepositoryError` ``not-a-worktree`` if the directory is not one, or if its ``.git``
+    points to a place that does not point back.
+    """
+    link = path / ".git"
+    if link.is_dir():
+        return Repository(link, path)
+    try:
+        named = link.read_text(errors="surrogateescape").removeprefix("gitdir:").strip("\n ")
+        git_dir = Path(os.path.normpath(path / named))
+        if common_dir_of(git_dir) != git_dir:
+            back = (git_dir / "gitdir").read_text(errors="surrogateescape").rstrip("\n")
+            if not os.path.samefile(git_dir / back, link):
+                raise FileNotFoundError(back)
+        return Repository(git_dir, path)
+    except OSError as error:
+        raise RepositoryError(
+            "not-a-worktree", f"{path} is not a worktree any more: {error.strerror or error}"
+        ) from error
+
+
+def status(path: Path, *, fresh_index: bool) -> Status:
+    """What is not committed in the worktree at ``path``, untracked files included.
+
+    With ``fresh_index`` every file is compared with HEAD anew and no flag of the worktree's own
+    index hides anything. A file that is exactly what a checkout of HEAD would write is clean,
+    whatever end-of-line rules say of it; one left out by a sparse checkout is not missing.
+    """
+    place = place_of(path)
+    if not fresh_index:
+        return Status(_entries(_git(path, _STATUS).out))
+    tree = place.handle.head.peel(pygit2.Tree)
+    with _scratch_index() as index:
+        fresh = pygit2.Index(str(index))
+        fresh.read_tree(tree)
+        fresh.write()
+        args = ("-c", "core.fsmonitor=false", *_STATUS, "--ignore-submodules=untracked")
+        entries = _entries(_git(path, args, env={"GIT_INDEX_FILE": str(index)}).out)
+    edited = [name for letters, name in entries if letters == " M"]
+    missing = {name for letters, name in entries if letters == " D"}
+    harmless = _as_checked_out(place, str(tree.id), edited) if edited else set()
+    if missing and place.config_get("core.sparseCheckout") in ("true", "yes", "on", "1"):
+        harmless |= missing & _skipped(path)
+    return Status([entry for entry in entries if entry[1] not in harmless])
+
+
+def untracked(path: Path, ignored: bool) -> set[str]:
+    """Untracked files at ``path``; with ``ignored`` those as well that ignore rules hide.
+
+    A directory that a rule ignores as a whole is named once, with a ``/`` at its end.
+    """
+    args = [*_STATUS, *(["--ignored=matching"] if ignored else [])]
+    return {name for letters, name in _entries(_git(path, args).out) if letters in ("??", "!!")}
+
+
+def checkout_detached(path: Path, commit: str, keep: Collection[str] = ()) -> None:
+    """Make the worktree at ``path`` hold exactly ``commit``, and beside it only ``keep``.
+
+    Tracked files are all written anew; everything else goes, ignored files and nested
+    repositories too. ``keep`` names untracked files and directories, as `untracked` gives them.
+    For worktrees that nobody else uses: locks of git found there are removed.
+    """
+    place = place_of(path)
+    for name in ("index.lock", "HEAD.lock", "index"):
+        (place.git_dir / name).unlink(missing_ok=True)
+    quiet = ("-c", "submodule.recurse=false", "checkout", "-q", "-f", "--detach", commit)
+    _git(path, [*_NO_HOOKS, *quiet])
+    excludes = ["--exclude=/" + _SPECIAL.sub(r"\\\1", name) for name in keep]
+    clean = ["clean", "-ffdxq", *excludes]
+    if _git(path, clean, check=False).code:
+        make_writable(path)  # caches of some tools are read-only directories
+        _git(path, clean)
+
+
+def commit_all(path: Path, message: str, exclude: Collection[str] = ()) -> str | None:
+    """Commit all that is changed or untracked, but for the paths in ``exclude``.
+
+    Hooks and settings of the user apply; a merge in progress is finished. Returns the new HEAD,
+    None when there was nothing to commit; raises `Refused` ``commit-failed`` with the output.
+    """
+    place = place_of(path)
+    specs = [":(top)", *(f":(top,exclude,literal){name}" for name in exclude)]
+    staged = _git(
+        path,
+        ["add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"],
+        stdin=b"\0".join(map(os.fsencode, specs)),
+        check=False,
+    )
+    if staged.code:
+        raise _commit_failed(path, staged)
+    if not (place.git_dir / "MERGE_HEAD").exists() and not _anything_staged(path, place):
+        return None
+    done = _git(
+        path,
+        ["commit", "-q", "--cleanup=whitespace", "-F", "-"],
+        stdin=message.encode(errors="surrogateescape"),
+        env={"LC_ALL": os.environ.get("LC_ALL", "")},  # hooks run as the user's
+        check=False,
+    )
+    if done.code:
+        raise _commit_failed(path, done)
+    return str(place.reopen().head.target)
+
+
+def head_ref(path: Path) -> str | None:
+    """The branch checked out at ``path``, as a full ref; None when HEAD is detached."""
+    return place_of(path).head_branch()
+
+
+def dirty_paths(repo: Repository, worktree: Path, old: str, new: str) -> list[str]:
+    """What stands in the way of `move_checked_out`: paths that would lose something."""
+    changes = list(objects.changes(repo, old, new))
+    if not _in_the_way(worktree, changes) and _read_tree(worktree, old, new, dry_run=True):
+        return []
+    return sorted(_lost(worktree, changes))
+
+
+def move_checked_out(
+    repo: Repository,
+    worktree: Path,
+    ref: str,
+    old: str,
+    new: str,
+    *,
+    code: str = "integration-checked-out",
+    ours: bool = False,
+) -> None:
+    """Move the branch ``ref``, checked out at ``worktree``, from ``old`` to ``new`` with its files.
+
+    Nothing uncommitted is lost: what differs between the commits must be clean there, or
+    `Refused` (with ``code``) names the directory; anything else may be dirty. Files change first
+    and the ref last, so after a crash the same call finishes: each file may then be as in ``old``
+    or as in ``new``. Raises `Conflict` ``ref-moved`` (files put back) when the ref is neither.
+    ``ours`` is that of `refs.cas`.
+    """
+    place = place_of(worktree)
+    if place.head_branch() != ref:
+        raise Conflict("worktree-switched", f"{worktree} has another branch now", "try again")
+    if refs.read(repo, ref) not in (old, new):
+        raise Conflict("ref-moved", f"{ref} was moved by another process", "try again")
+    if (place.git_dir / "index.lock").exists():
+        raise Busy("index-locked", f"another process holds {place.git_dir / 'index.lock'}")
+    changes = list(objects.changes(repo, old, new))
+    if _in_the_way(worktree, changes) or not _read_tree(worktree, old, new):
+        _move_by_hand(worktree, changes, code)
+    try:
+        refs.cas(repo, ref, old, new, "baton: moved with its worktree", ours=ours)
+    except BatonError:
+        if refs.read(repo, ref) == new:
+            return
+        _read_tree(worktree, new, old)
+        raise
+
+
+def _in_the_way(worktree: Path, changes: Iterable[objects.Change]) -> bool:
+    """Whether a file is where one will be added: git would overwrite it if it is ignored."""
+    return any(c.old is None and os.path.lexists(worktree / c.path) for c in changes)
+
+
+def _read_tree(worktree: Path, old: str, new: str, *, dry_run: bool = False) -> bool:
+    """git's own two-way switch, which refuses to lose anything; False if it refused."""
+    args = ["read-tree", "-m", "-u", *(["--dry-run"] if dry_run else []), old, new]
+    return not _git(worktree, args, check=False, durable=True).code
+
+
+def _lost(worktree: Path, changes: Sequence[objects.Change]) -> set[str]:
+    """Paths whose file, or entry in the index, is neither as it was nor as it will be."""
+    index = _index_entries(worktree)
+    lost = {c.path for c in changes if index.get(c.path) not in (c.old, c.new)}
+    not_old = _unlike(worktree, {c.path: c.old for c in changes})
+    return lost | _unlike(worktree, {c.path: c.new for c in changes if c.path in not_old})
+
+
+def _unlike(path: Path, expected: Mapping[str, Entry | None]) -> set[str]:
+    """Those of ``expected`` whose file in the worktree is not that object; None: no file."""
+    present = {name: entry for name, entry in expected.items() if entry is not None}
+    found = {
+        name
+        for name in expected.keys() - present.keys()
+        if os.path.lexists(path / name) and not _is_real_directory(path / name)
+    }
+    if present:
+        with _scratch_index() as index:
+            env = {"GIT_INDEX_FILE": str(index)}
+            _fill_index(path, present, env)
+            args = ["diff", "--name-only", "-z", "--no-ext-diff", "--ignore-submodules=dirty"]
+            listed = _git(path, ["-c", "core.fsmonitor=false", *args], env=env).out
+            found |= {os.fsdecode(name) for name in listed.split(b"\0") if name}
+    return found
+
+
+def _move_by_hand(worktree: Path, changes: Sequence[objects.Change], code: str) -> None:
+    """Finish a switch that was cut off: accept what is old or new, refuse what is neither."""
+    lost = _lost(worktree, changes)
+    if lost:
+        some = ", ".join(sorted(lost)[:3]) + (", ..." if len(lost) > 3 else "")
+        raise Refused(
+            code,
+            f"{worktree} has the branch checked out, with changes that would be lost: {some}",
+            "commit or stash them there, or switch to another branch",
+            {"worktree": str(worktree), "paths": sorted(lost)},
+        )
+    after = {change.path: change.new for change in changes}
+    stale = _unlike(worktree, after)
+    for name in sorted(stale, reverse=True):
+        if after[name] is None:
+            (worktree / name).unlink(missing_ok=True)
+            _remove_empty_parents(worktree, worktree / name)
+    wanted = {name: entry for name in stale if (entry := after[name]) is not None}
+    with _scratch_index() as scratch:
+        env = {"GIT_INDEX_FILE": str(scratch)}
+        _fill_index(worktree, wanted, env)
+        _git(worktree, ["checkout-index", "-q", "-f", "-a"], env=env)
+    _fill_index(worktree, after, {})
+    _git(worktree, ["update-index", "-q", "--refresh"], check=False)
+
+
+def _git(
+    path: Path,
+    args: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes | None = None,
+    check: bool = True,
+    durable: bool = False,
+) -> process.Output:
+    """git in the worktree at ``path``, and in no repository above it."""
+    fenced = {"GIT_CEILING_DIRECTORIES": str(path.parent), **(env or {})}
+    return process.git(args, path, env=fenced, stdin=stdin, check=check, durable=durable)
+
+
+def _entries(listing: bytes) -> list[tuple[str, str]]:
+    records = (record for record in listing.split(b"\0") if record)
+    return [(record[:2].decode(), os.fsdecode(record[3:])) for record in records]
+
+
+@contextmanager
+def _scratch_index() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="baton-index-") as directory:
+        yield Path(directory) / "index"
+
+
+def _fill_index(path: Path, entries: Mapping[str, Entry | None], env: Mapping[str, str]) -> None:
+    lines = (
+        b"%o %s\t%s\0" % (mode, oid.encode(), os.fsencode(name))
+        for name, (oid, mode) in ((name, entry or ("0" * 40, 0)) for name, entry in entries.items())
+    )
+    _git(path, ["update-index", "-z", "--index-info"], stdin=b"".join(lines), env=env)
+
+
+def _index_entries(path: Path) -> dict[str, Entry | None]:
+    found: dict[str, Entry | None] = {}
+    for line in _git(path, ["ls-files", "--stage", "-z"]).out.split(b"\0"):
+        if line:
+            facts, _, name = line.partition(b"\t")
+            mode, oid, _stage = facts.decode().split(" ")
+            found[os.fsdecode(name)] = (oid, int(mode, 8))
+    return found
+
+
+def _as_checked_out(place: Repository, tree: str, paths: Sequence[str]) -> set[str]:
+    """Those of ``paths`` whose file is byte for byte what checking ``tree`` out would write."""
+    top = place.worktree
+    if top is None:
+        return set()
+    candidates: list[tuple[str, str]] = []
+    for name in paths:
+        entry = objects.entry_at(place, tree, name)
+        if entry and entry[1] == _file_mode(top / name, entry[1]):
+            candidates.append((name, entry[0]))
+    asked = b"".join(b"%s %s\0" % (oid.encode(), os.fsencode(name)) for name, oid in candidates)
+    mark = os.urandom(16).hex()  # sizes in the listing are those before the filters
+    listing = _git(top, ["cat-file", f"--batch={mark}", "--filters", "-z"], stdin=asked).out
+    contents = listing.split(f"{mark}\n".encode())[1:]
+    return {
+        name
+        for (name, _), content in zip(candidates, contents, strict=True)
+        if (top / name).read_bytes() == content.removesuffix(b"\n")
+    }
+
+
+def _file_mode(path: Path, recorded: int) -> int:
+    mode = path.lstat().st_mode
+    if not stat.S_ISREG(mode) or recorded not in (FILE, EXECUTABLE):
+        return -1
+    return EXECUTABLE if mode & stat.S_IXUSR else FILE
+
+
+def _skipped(path: Path) -> set[str]:
+    """Paths that the worktree's index leaves out of a sparse checkout."""
+    listing = _git(path, ["ls-files", "-t", "-z"]).out.split(b"\0")
+    return {os.fsdecode(line[2:]) for line in listing if line.startswith(b"S ")}
+
+
+def _anything_staged(path: Path, place: Repository) -> bool:
+    handle = place.handle
+    if handle.head_is_unborn:
+        return True
+    try:
+        return bool(len(handle.index.diff_to_tree(handle.head.peel(pygit2.Tree))))
+    except pygit2.GitError:  # an index format that libgit2 does not read
+        return bool(_git(path, ["diff", "--cached", "--quiet"], check=False).code)
+
+
+def _commit_failed(path: Path, output: process.Output) -> Refused:
+    said = (output.out.decode(errors="replace") + output.err).strip()
+    return Refused(
+        "commit-failed",
+        f"the changes in {path} could not be committed: {process.failure(output, ['commit'])}",
+        "commit there by hand, or repair what refuses",
+        {"output": said[-_TAIL:]},
+    )
+
+
+def _is_real_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _remove_empty_parents(top: Path, path: Path) -> None:
+    for parent in path.parents:
+        if parent == top:
+            return
+        try:
+            parent.rmdir()
+        except OSError:
+            return
+
+
+def make_writable(top: Path) -> None:
+    """Give the user all rights to every directory below ``top``."""
+    for directory, _, _ in os.walk(top):
+        os.chmod(directory, os.stat(directory).st_mode | stat.S_IRWXU)

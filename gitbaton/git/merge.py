@@ -1,0 +1,154 @@
+"""Merging without a working tree, so that the same two commits give the same tree everywhere.
+
+libgit2's own merge differs from git's, so git merges; and what git would read from the place it
+runs in - attribute files of a checkout, renaming and conflict settings of the user - is fixed here
+and written into a recipe. A conflict moves nothing. Files named by ``keep`` are not merged at all:
+they stay as ``ours`` has them, because git-baton writes them itself.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from gitbaton.git import objects, process
+from gitbaton.git.repo import Repository
+
+SETTINGS = {
+    "core.attributesFile": "/dev/null",
+    "diff.algorithm": "histogram",
+    "merge.conflictStyle": "merge",
+    "merge.default": "text",
+    "merge.directoryRenames": "conflict",
+    "merge.renameLimit": "7000",
+    "merge.renames": "true",
+    "merge.renormalize": "false",
+    "rerere.enabled": "false",
+    "submodule.recurse": "false",
+}
+"""Whatever of the configuration changes what a merge yields, at git's own defaults."""
+
+_KEEPER = ("git-baton", "git-baton@localhost")
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class Merge(NamedTuple):
+    """The merged tree, or None and the paths in conflict; and how to do it again."""
+
+    tree: str | None
+    conflicts: tuple[str, ...]
+    recipe: dict[str, str]
+
+
+def merge(
+    repo: Repository, ours: str, theirs: str, *, keep: Sequence[str] = (), workspace: Path
+) -> Merge:
+    """Merge commit ``theirs`` into commit ``ours``; a scratch directory is made in ``workspace``.
+
+    Raises `RepositoryError` when git cannot merge at all (unrelated histories, missing objects).
+    """
+    recipe = merge_recipe(repo)
+    side = _keeping(repo, ours, theirs, keep)
+    args = [
+        *_settings(),
+        f"--git-dir={repo.common_dir}",
+        *("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, side),
+    ]
+    workspace.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix="merge-", dir=workspace))
+    try:
+        _write_attributes(repo, objects.tree_of(repo, ours), scratch)
+        env = {"GIT_WORK_TREE": str(scratch), "GIT_INDEX_FILE": str(scratch / ".git-no-index")}
+        output = process.git(args, scratch, env=env, check=False, durable=True)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    if output.code not in (0, 1):
+        raise process.failure(output, ["merge-tree"])
+    tree, *names = output.out.split(b"\0")
+    if output.code == 0:
+        return Merge(tree.decode(), (), recipe)
+    conflicts = dict.fromkeys(os.fsdecode(name) for name in names if name)
+    return Merge(None, tuple(conflicts), recipe)
+
+
+def merge_recipe(repo: Repository) -> dict[str, str]:
+    """All that a merge's result depends on beside its commits: version, settings, drivers."""
+    recipe = {"git": ".".join(map(str, process.require_git())), **SETTINGS}
+    for key, values in repo.config_all("merge.").items():
+        if key.count(".") > 1 and key.endswith((".driver", ".recursive")):
+            recipe[key] = values[-1][0]
+    attributes = repo.common_dir / "info" / "attributes"
+    if attributes.is_file():
+        recipe["info/attributes"] = attributes.read_text(errors="replace")
+    return recipe
+
+
+def start_merge(worktree: Path, theirs: str, keep: Sequence[str] = ()) -> tuple[str, ...]:
+    """Begin a real merge of ``theirs`` in a linked worktree and leave it uncommitted.
+
+    Returns the paths in conflict; those in ``keep`` are already as HEAD has them.
+    """
+    output = process.git(
+        [*_settings(), "merge", "-q", "--no-commit", "--no-ff", "--no-edit", theirs],
+        worktree,
+        env={"GIT_MERGE_AUTOEDIT": "no"},
+        check=False,
+        durable=True,
+    )
+    if output.code not in (0, 1):
+        raise process.failure(output, ["merge"])
+    unmerged = _unmerged(worktree)
+    if output.code == 1 and not unmerged:
+        raise process.failure(output, ["merge"])
+    if keep:
+        _restore(worktree, keep)
+    return tuple(path for path in unmerged if path not in keep)
+
+
+def _settings() -> list[str]:
+    return [word for key, value in SETTINGS.items() for word in ("-c", f"{key}={value}")]
+
+
+def _keeping(repo: Repository, ours: str, theirs: str, keep: Sequence[str]) -> str:
+    """``theirs``, or a child of it, always the same, that has the kept paths as ``ours``."""
+    tree = objects.tree_of(repo, theirs)
+    edits = {path: objects.entry_at(repo, ours, path) for path in keep}
+    kept = objects.edit_tree(repo, tree, edits)
+    if kept == tree:
+        return theirs
+    return objects.create_commit(repo, kept, [theirs], "keep", author=_KEEPER, when=_EPOCH)
+
+
+def _write_attributes(repo: Repository, tree: str, directory: Path) -> None:
+    """git reads attributes from the working tree only, so give it one that has nothing else."""
+    for path, oid in objects.files_named(repo, tree, ".gitattributes").items():
+        if ".." in path.split("/"):
+            continue  # no checkout would have such a path
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(objects.read_blob(repo, oid))
+
+
+def _unmerged(worktree: Path) -> list[str]:
+    listed = process.git(["ls-files", "--unmerged", "-z"], worktree).out
+    names = (line.partition(b"\t")[2] for line in listed.split(b"\0") if line)
+    return list(dict.fromkeys(os.fsdecode(name) for name in names))
+
+
+def _restore(worktree: Path, paths: Sequence[str]) -> None:
+    """Bring ``paths`` back to HEAD in index and files; what HEAD has not goes away."""
+    literal = {"GIT_LITERAL_PATHSPECS": "1"}
+    known = process.git(
+        ["ls-tree", "-z", "--name-only", "HEAD", "--", *paths], worktree, env=literal
+    )
+    present = {os.fsdecode(name) for name in known.out.split(b"\0") if name}
+    if present:
+        process.git(["checkout", "-q", "HEAD", "--", *sorted(present)], worktree, env=literal)
+    absent = [path for path in paths if path not in present]
+    if absent:
+        process.git(["rm", "-q", "-f", "--ignore-unmatch", "--", *absent], worktree, env=literal)

@@ -1,0 +1,247 @@
+"""Refs: listing them reliably, and compare-and-swap.
+
+Neither libgit2 nor git offers a compare-and-swap that also creates and deletes: creation without
+force has two winners now and then, and a transaction checks nothing. So a ref is locked, read
+again, compared, its new target looked up, and only then set. Why a step failed is decided by
+looking at the ref again, never by the words of an error.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pygit2
+
+from gitbaton.errors import Busy, Conflict, Refused, RepositoryError
+from gitbaton.git import objects, process
+from gitbaton.git.repo import Repository
+
+PATIENCE = 4.0
+"""Seconds that `cas` waits for somebody else's lock."""
+QUIET = 2.0
+"""Seconds without change after which a lock counts as left behind."""
+_ZERO = "0" * 40
+
+
+def read(repo: Repository, ref: str) -> str | None:
+    """The object that ``ref`` points to, through symbolic refs; None if it does not exist."""
+    try:
+        return str(repo.handle.lookup_reference(ref).resolve().target)
+    except (KeyError, ValueError):
+        return None
+    except pygit2.GitError as error:
+        if _lies_below_a_ref(repo, ref):
+            return None
+        raise RepositoryError(
+            "corrupt-ref", f"{ref} cannot be read: {error}", "git fsck"
+        ) from error
+
+
+def list_refs(repo: Repository, prefix: str) -> dict[str, str]:
+    """Full name -> object of every ref whose name begins with ``prefix``.
+
+    A ref that exists all the time is never missed, also while others pack: packing writes the
+    packed file before it removes the loose one, so loose refs are read first, and once more after
+    for those that moved the other way.
+    """
+    before = dict(_loose(repo, prefix))
+    found = dict(_packed(repo, prefix))
+    found.update(before)
+    found.update(_loose(repo, prefix))
+    return dict(sorted(found.items()))
+
+
+def cas(
+    repo: Repository,
+    ref: str,
+    old: str | None,
+    new: str | None,
+    message: str,
+    *,
+    ours: bool = False,
+) -> None:
+    """Move ``ref`` from ``old`` to ``new``; None is absence, so this creates and deletes as well.
+
+    Raises `Conflict` ``ref-moved`` when the value is not ``old``, `Busy` ``ref-locked`` when
+    somebody holds the lock, `Refused` ``branch-in-the-way`` when another name forbids this one.
+    With ``ours`` (a ref only git-baton writes, its own lock held) a lock left behind by a killed
+    process is removed, with a warning on standard error.
+    """
+    deadline = time.monotonic() + PATIENCE
+    pause = 0.002
+    while True:
+        try:
+            _swap(repo, ref, old, new, message.replace("\n", " "))
+            return
+        except (_NotLocked, pygit2.GitError, OSError) as error:
+            repo.reopen()  # after a failed deletion libgit2 believes that it took place
+            if not isinstance(error, _NotLocked) and read(repo, ref) == new:
+                return  # set, and failed only in what comes after
+            lock = _held_lock(repo, ref)
+            _explain(repo, ref, old, new, error, locked=lock is not None)
+            if ours and lock is not None and remove_leftover_lock(repo, str(lock)):
+                print(f"git-baton: removed a lock left behind: {lock}", file=sys.stderr)
+            elif time.monotonic() > deadline:
+                if lock is None:
+                    raise RepositoryError("ref-not-written", f"{ref}: {error}") from error
+                raise Busy(
+                    "ref-locked",
+                    f"another process holds {lock}",
+                    "if no git runs here, remove that file; `git baton doctor` looks after it",
+                ) from error
+        time.sleep(pause * (0.5 + random.random()))
+        pause = min(pause * 2, 0.2)
+
+
+def remove_leftover_lock(repo: Repository, ref_or_path: str, quiet_seconds: float = QUIET) -> bool:
+    """Remove the lock of a ref, or the lock file named by an absolute path, if it was left behind.
+
+    Left behind is what does not change (file, time of change) for ``quiet_seconds`` of monotonic
+    time. Returns at once, with False, when there is no lock or as soon as it changes.
+    """
+    path = Path(ref_or_path)
+    lock = path if path.is_absolute() else _lock_path(repo, ref_or_path)
+    first = _identity(lock)
+    end = time.monotonic() + quiet_seconds
+    while first is not None and _identity(lock) == first:
+        if time.monotonic() >= end:
+            lock.unlink(missing_ok=True)
+            return True
+        time.sleep(0.05)
+    return False
+
+
+class _NotLocked(Exception):
+    """The ref could not even be locked: whatever it holds now, this process did not set it."""
+
+
+def _swap(repo: Repository, ref: str, old: str | None, new: str | None, message: str) -> None:
+    with repo.handle.transaction() as transaction:
+        try:
+            transaction.lock_ref(ref)
+        except (pygit2.GitError, OSError, ValueError) as error:
+            raise _NotLocked(str(error)) from error
+        if read(repo, ref) != old:
+            raise _moved(ref)
+        if new is None:
+            if old is not None:
+                transaction.remove(ref)
+            return
+        if not objects.exists(repo, new):
+            raise RepositoryError("missing-object", f"{ref} cannot point to {new}: no such object")
+        if old is None:
+            blocking = _lies_below_a_ref(repo, ref)
+            if blocking:
+                raise _in_the_way(ref, blocking)
+        transaction.set_target(ref, new, message=message)
+
+
+def _explain(
+    repo: Repository, ref: str, old: str | None, new: str | None, error: Exception, locked: bool
+) -> None:
+    """Raise the reason why a swap cannot succeed; return if it may, when tried again."""
+    if not pygit2.reference_is_valid_name(ref):
+        raise Refused("bad-ref-name", f"{ref!r} is not a valid ref name") from error
+    if read(repo, ref) != old:
+        raise _moved(ref) from error
+    if locked:
+        return
+    if old is None and new is not None:
+        blocking = _lies_below_a_ref(repo, ref) or next(iter(list_refs(repo, ref + "/")), None)
+        if blocking:
+            raise _in_the_way(ref, blocking) from error
+    full = process.storage_error(str(error))
+    if full:
+        raise full from error
+
+
+def _moved(ref: str) -> Conflict:
+    return Conflict("ref-moved", f"{ref} was moved by another process", "try again")
+
+
+def _in_the_way(ref: str, blocking: str) -> Refused:
+    short = blocking.removeprefix("refs/heads/")
+    return Refused(
+        "branch-in-the-way",
+        f"{ref} cannot be created, because {short} exists",
+        "rename that branch, or choose another prefix: git config baton.branchPrefix PREFIX",
+        {"ref": blocking},
+    )
+
+
+def _lies_below_a_ref(repo: Repository, ref: str) -> str | None:
+    """The existing ref whose name is a directory of ``ref``, if there is one."""
+    parts = ref.split("/")
+    for length in range(len(parts) - 1, 1, -1):
+        above = "/".join(parts[:length])
+        try:
+            repo.handle.lookup_reference(above)
+        except (KeyError, ValueError, pygit2.GitError):
+            continue
+        return above
+    return None
+
+
+def _lock_path(repo: Repository, ref: str) -> Path:
+    return repo.common_dir / f"{ref}.lock"
+
+
+def _held_lock(repo: Repository, ref: str) -> Path | None:
+    """The lock file that made a swap fail; packed refs are locked as a whole for a deletion."""
+    locks = (_lock_path(repo, ref), repo.common_dir / "packed-refs.lock")
+    return next((lock for lock in locks if lock.exists()), None)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _loose(repo: Repository, prefix: str) -> Iterator[tuple[str, str]]:
+    top = repo.common_dir
+    pending = [prefix.rpartition("/")[0]]
+    while pending:
+        directory = pending.pop()
+        try:
+            listing = list(os.scandir(top / directory))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        for item in listing:
+            name = f"{directory}/{item.name}"
+            if item.is_dir(follow_symlinks=False):
+                if name.startswith(prefix) or prefix.startswith(name + "/"):
+                    pending.append(name)
+            elif name.startswith(prefix) and not name.endswith(".lock"):
+                oid = _loose_value(repo, name)
+                if oid is not None:
+                    yield name, oid
+
+
+def _loose_value(repo: Repository, ref: str) -> str | None:
+    try:
+        text = (repo.common_dir / ref).read_bytes().strip().decode("ascii", "replace")
+    except FileNotFoundError:
+        return None
+    if text.startswith("ref:"):
+        return read(repo, text.removeprefix("ref:").strip())
+    return text if len(text) == len(_ZERO) else None
+
+
+def _packed(repo: Repository, prefix: str) -> Iterator[tuple[str, str]]:
+    try:
+        data = (repo.common_dir / "packed-refs").read_bytes()
+    except FileNotFoundError:
+        return
+    wanted = os.fsencode(prefix)
+    for line in data.splitlines():
+        oid, _, name = line.partition(b" ")
+        if name.startswith(wanted) and len(oid) == len(_ZERO):
+            yield os.fsdecode(name), oid.decode()

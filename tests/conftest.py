@@ -1,0 +1,49 @@
+"""A sealed environment for every test: its own home, no system settings, one fixed identity."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+_GLOBAL = """\
+[user]
+\tname = Test User
+\temail = test@example.com
+[init]
+\tdefaultBranch = main
+[protocol "file"]
+\tallow = always
+[gc]
+\tauto = 0
+"""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    home = Path(tempfile.mkdtemp(prefix="baton-home-"))
+    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
+    (home / ".gitconfig").write_text(_GLOBAL)
+    for name in [name for name in os.environ if name.startswith(("GIT_", "BATON_", "EMAIL"))]:
+        del os.environ[name]
+    os.environ.update(
+        HOME=str(home),
+        XDG_CONFIG_HOME=str(home / "xdg"),
+        GIT_CONFIG_GLOBAL=str(home / ".gitconfig"),
+        GIT_CONFIG_NOSYSTEM="1",
+    )
+
+
+@pytest.fixture
+def repo_dir(tmp_path: Path) -> Path:
+    """A repository with one commit on ``main``; its path has what paths should not have."""
+    import subprocess
+
+    path = tmp_path / "re po's $HOME"
+    subprocess.run(["git", "init", "-q", "-b", "main", str(path)], check=True)
+    (path / "README").write_text("hello\n")
+    subprocess.run(["git", "add", "-A"], cwd=path, check=True)
+    subprocess.run(["git", "commit", "-q", "-m", "first"], cwd=path, check=True)
+    return path
