@@ -1,0 +1,1 @@
+"""What is believed: checks that ran, receipts over exact commits, and their re-verification."""
