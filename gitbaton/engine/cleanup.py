@@ -1,0 +1,213 @@
+"""Removing what a run no longer needs, and never what somebody may still want.
+
+Worktrees are removed by the paths that attempts recorded, not by what a folder's name looks like.
+What is dirty, leased, or has commits that are neither integrated nor kept by the state is skipped,
+with the reason.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from gitbaton.engine import advance
+from gitbaton.engine.context import Context, attempt_of_slug, known_run, nearest, resolve_run
+from gitbaton.errors import BatonError, NotFound, Refused
+from gitbaton.evidence import slots
+from gitbaton.git import objects, refs, worktree
+from gitbaton.model.action import Skipped
+from gitbaton.model.run import Attempt
+from gitbaton.store import layout, runs, transact
+
+
+class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
+    """Directories removed, and those left with the reason."""
+
+    removed: tuple[str, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+
+class WouldRemove(msgspec.Struct, frozen=True, kw_only=True):
+    dry_run: bool = True
+    would_remove: tuple[str, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+
+def cleanup(
+    ctx: Context,
+    run_name: str | None,
+    *,
+    include_integration: bool = False,
+    dry_run: bool = False,
+) -> Cleaned | WouldRemove:
+    """Remove the worktrees of finished attempts; ``include_integration`` adds those in which merge
+    conflicts were resolved and the pool of verification worktrees."""
+    run = resolve_run(ctx, run_name)
+    loaded = runs.load(ctx.repo, run)
+    if dry_run:
+        removable, skipped = _sort(ctx, loaded, include_integration)
+        pool = []
+        if include_integration:
+            pool = slots.remove_slots(ctx.repo, ctx.settings, dry_run=True)
+        paths = [a.worktree for a in removable] + [str(path) for path in pool]
+        return WouldRemove(would_remove=tuple(paths), skipped=tuple(skipped))
+    cleaned = _clean(ctx, loaded, include_integration)
+    if include_integration:
+        pool = slots.remove_slots(ctx.repo, ctx.settings)
+        cleaned = Cleaned(
+            removed=(*cleaned.removed, *(str(path) for path in pool)), skipped=cleaned.skipped
+        )
+    return cleaned
+
+
+def cleanup_finished(ctx: Context, loaded: runs.Loaded) -> Cleaned:
+    """What a complete run does by itself."""
+    return _clean(ctx, loaded, include_integration=True)
+
+
+def _clean(ctx: Context, loaded: runs.Loaded, include_integration: bool) -> Cleaned:
+    removable, skipped = _sort(ctx, loaded, include_integration)
+    removed: list[str] = []
+    for attempt in removable:
+        try:
+            worktree.remove(ctx.repo, Path(attempt.worktree), force=False)
+            _drop_branch(ctx, loaded, attempt)
+            removed.append(attempt.worktree)
+        except BatonError as error:
+            skipped.append(Skipped(path=attempt.worktree, reason=error.message))
+    for folder in {Path(path).parent for path in removed}:
+        _remove_if_empty(folder)
+    return Cleaned(removed=tuple(removed), skipped=tuple(skipped))
+
+
+def _sort(
+    ctx: Context, loaded: runs.Loaded, include_integration: bool
+) -> tuple[list[Attempt], list[Skipped]]:
+    """Attempts whose worktree may go, and those whose worktree stays."""
+    removable: list[Attempt] = []
+    skipped: list[Skipped] = []
+    for attempt in _with_worktree(ctx, loaded):
+        reason = _reason_to_keep(ctx, loaded, attempt, include_integration)
+        if reason is None:
+            removable.append(attempt)
+        else:
+            skipped.append(Skipped(path=attempt.worktree, reason=reason))
+    return removable, skipped
+
+
+def _with_worktree(ctx: Context, loaded: runs.Loaded) -> Iterator[Attempt]:
+    """The attempts made on this machine whose worktree is still there or still registered."""
+    root = ctx.attempts_dir(loaded.state.run.id)
+    registered = worktree.registered(ctx.repo)
+    try:
+        names = sorted(path.name for path in root.iterdir() if path.is_dir())
+    except OSError:
+        return
+    for name in names:
+        attempt = loaded.attempt(attempt_of_slug(name))
+        if attempt is not None:
+            path = Path(attempt.worktree)
+            if path.exists() or path in registered:
+                yield attempt
+
+
+def _reason_to_keep(
+    ctx: Context, loaded: runs.Loaded, attempt: Attempt, include_integration: bool
+) -> str | None:
+    if attempt.active:
+        return f"{attempt.id} is {attempt.state}"
+    if attempt.state == "blocked-review":
+        return f"{attempt.id} waits for a decision"
+    if attempt.resolves is not None and not include_integration:
+        return f"{attempt.id} resolved a merge; --include-integration removes it"
+    tip = refs.read(ctx.repo, attempt.branch)
+    if tip is not None and not _is_kept(ctx, loaded, attempt, tip):
+        return f"{advance.short(attempt.branch)} has commits that are not integrated"
+    return None
+
+
+def _is_kept(ctx: Context, loaded: runs.Loaded, attempt: Attempt, tip: str) -> bool:
+    """Whether the commits of the branch are integrated, or kept by the state as sealed."""
+    if attempt.sealed is not None and attempt.sealed.commit == tip:
+        return True
+    return objects.is_ancestor(ctx.repo, tip, loaded.state.run.tip)
+
+
+def _drop_branch(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> None:
+    tip = refs.read(ctx.repo, attempt.branch)
+    if tip is not None and _is_kept(ctx, loaded, attempt, tip):
+        refs.cas(ctx.repo, attempt.branch, tip, None, "git-baton: cleanup", ours=True)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        return
+
+
+# --- deleting a run ----------------------------------------------------------------------------
+
+
+class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+    """Refs and directories that are gone (or would be)."""
+
+    run: str
+    dry_run: bool
+    removed: tuple[str, ...]
+
+
+def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False) -> Deleted:
+    """Remove all refs of a landed run. Repeating it after a kill finishes it; the state goes last.
+
+    Raises `Refused` for a run that has not landed, or whose worktrees hold what would be lost,
+    unless forced.
+    """
+    if not known_run(ctx, run):
+        raise NotFound(
+            "unknown-run", f"there is no run {run}", nearest(run, runs.list_runs(ctx.repo))
+        )
+    loaded = runs.load(ctx.repo, run)
+    if not force:
+        _require_landed(ctx, loaded)
+        _, skipped = _sort(ctx, loaded, include_integration=True)
+        if skipped:
+            raise Refused(
+                "work-left",
+                f"{skipped[0].path} stays: {skipped[0].reason}",
+                f"`git baton cleanup {run}` shows all of them; --force deletes the run anyway",
+            )
+    prefix = ctx.settings.branch_prefix
+    branches = refs.list_refs(ctx.repo, f"refs/heads/{prefix}-attempt/{run}/")
+    branch = loaded.state.run.branch
+    if (tip := refs.read(ctx.repo, branch)) is not None:
+        branches[branch] = tip
+    doomed = [layout.notes_ref(run), *branches, layout.run_ref(run)]
+    if dry_run:
+        return Deleted(run=run, dry_run=True, removed=tuple(doomed))
+    for attempt in list(_with_worktree(ctx, loaded)):
+        worktree.remove(ctx.repo, Path(attempt.worktree), force=force)
+        _remove_if_empty(Path(attempt.worktree).parent)
+    for ref, oid in branches.items():
+        refs.cas(ctx.repo, ref, oid, None, f"git-baton: delete run {run}", ours=True)
+    transact.delete(ctx.repo, run)
+    shutil.rmtree(ctx.attempts_dir(run), ignore_errors=True)
+    return Deleted(run=run, dry_run=False, removed=tuple(doomed))
+
+
+def _require_landed(ctx: Context, loaded: runs.Loaded) -> None:
+    """The integrated work is part of the base branch or of where it was landed."""
+    record = loaded.state.run
+    targets = [record.base.ref, *(r.onto for r in record.recorded if r.kind == "land" and r.onto)]
+    for ref in targets:
+        tip = refs.read(ctx.repo, ref)
+        if tip is not None and objects.is_ancestor(ctx.repo, record.tip, tip):
+            return
+    raise Refused(
+        "not-landed",
+        f"{record.id} has not landed on {advance.short(record.base.ref)}",
+        f"`git baton land {record.id}`, or --force to delete it all the same",
+    )

@@ -1,0 +1,245 @@
+"""One process at work on one repository: what every verb starts from.
+
+It opens the repository, reads the settings once, and answers the two questions that nearly every
+verb begins with: which run, which attempt?
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitbaton.clock import Clock, SystemClock
+from gitbaton.config import Settings, settings
+from gitbaton.errors import NotFound, Refused, UsageError
+from gitbaton.git import process
+from gitbaton.git.repo import Repository, open_repository
+from gitbaton.lock import Lock
+from gitbaton.model.ids import AttemptId, decode_key, encode_key, parse_attempt, run_id
+from gitbaton.model.run import Event, RunRecord, RunState
+from gitbaton.rules.frontier import recount
+from gitbaton.store import runs, transact
+
+
+@dataclass(frozen=True)
+class Context:
+    """A repository as one process uses it. ``warn`` receives one-line warnings for people."""
+
+    repo: Repository
+    settings: Settings
+    clock: Clock
+    cwd: Path
+    warn: Callable[[str], None]
+
+    def transact(
+        self, run: str, step: Callable[[runs.Loaded], tuple[RunState, Event] | None]
+    ) -> runs.Loaded:
+        """`store.transact` with the counts of ``live`` brought up to date."""
+
+        def counted(loaded: runs.Loaded) -> tuple[RunState, Event] | None:
+            made = step(loaded)
+            return None if made is None else (recount(made[0]), made[1])
+
+        return transact.transact(self.repo, run, counted, self.clock)
+
+    def require_identity(self) -> tuple[str, str]:
+        """Name and email for merges and plan commits, the user's; raises `Refused`."""
+        identity = self.repo.identity()
+        if identity is None:
+            raise Refused(
+                "no-identity",
+                "git does not know who you are, and merges are made in your name",
+                "git config user.name NAME && git config user.email ADDRESS",
+            )
+        return identity
+
+    def run_lock(self, run: str, purpose: str) -> Lock:
+        """The kernel lock of this machine for one purpose of one run."""
+        return Lock(self.repo.baton_dir / "locks" / f"{purpose}-{encode_key(run)}.lock")
+
+    def branch(self, run: str) -> str:
+        """The integration branch of a run."""
+        return f"refs/heads/{self.settings.branch_prefix}/{run}"
+
+    def attempt_branch(self, run: str, attempt: AttemptId) -> str:
+        """The branch of one attempt."""
+        return f"refs/heads/{self.settings.branch_prefix}-attempt/{run}/{attempt.slug}"
+
+    def attempts_dir(self, run: str) -> Path:
+        """Where the attempt directories of a run lie on this machine."""
+        return self.repo.baton_dir / "attempts" / run
+
+    def attempt_dir(self, run: str, attempt: AttemptId) -> Path:
+        """``token packet.json prompt.md log progress usage.json`` of one attempt."""
+        return self.attempts_dir(run) / attempt.slug
+
+
+def open_context(
+    cwd: Path | None = None,
+    *,
+    clock: Clock | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> Context:
+    """Open the repository of ``cwd`` (or of ``GIT_DIR``); raises `RepositoryError`."""
+    where = cwd or Path.cwd()
+    repo = open_repository(where)
+    chosen = settings({key: [v for v, _ in values] for key, values in repo.config_all().items()})
+    process.set_fsync(chosen.fsync)
+    return Context(repo, chosen, clock or SystemClock(), where, warn or (lambda _: None))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint that names the nearest of ``known``, or that there is none."""
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    close = get_close_matches(name, names, n=3, cutoff=0.4)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"known: {', '.join(names[:8])}" if names else "there is none yet"
+
+
+# --- which run ---------------------------------------------------------------------------------
+
+
+def known_run(ctx: Context, name: str) -> bool:
+    return name in runs.list_runs(ctx.repo)
+
+
+def resolve_run(ctx: Context, name: str | None, *, must_exist: bool = True) -> str:
+    """The run that is meant: the one named, else that of the current worktree, else the only active
+    one, else the only one, else (where it need not exist) the only change.
+
+    Raises `NotFound` with the nearest ids, or `UsageError` that lists the candidates.
+    """
+    if name is not None:
+        run_id(name)
+        if must_exist and not known_run(ctx, name):
+            raise NotFound(
+                "unknown-run", f"there is no run {name}", nearest(name, runs.list_runs(ctx.repo))
+            )
+        return name
+    here = attempt_here(ctx)
+    if here is not None:
+        return here[0]
+    every = runs.list_runs(ctx.repo)
+    active = [run for run in every if not _is_complete(ctx, run)]
+    for candidates in (active, list(every)):
+        if len(candidates) == 1:
+            return candidates[0]
+    if not every and not must_exist:
+        return _only_change(ctx)
+    if not every:
+        raise NotFound(
+            "no-run", "this repository has no run yet", "start one: git baton run CHANGE"
+        )
+    raise UsageError(
+        "which-run", "which run is meant?", f"name one of: {', '.join(active or sorted(every))}"
+    )
+
+
+def _is_complete(ctx: Context, run: str) -> bool:
+    return runs.load_live(ctx.repo, run)[2].complete
+
+
+def _only_change(ctx: Context) -> str:
+    from gitbaton.engine import source
+
+    changes = source.active_changes(ctx)
+    if len(changes) == 1:
+        return changes[0]
+    if not changes:
+        raise NotFound(
+            "no-change",
+            "there is no change to run: no openspec/changes/<id>/ with a tasks file here",
+            "write one with OpenSpec, or try `git baton demo`",
+        )
+    raise UsageError("which-run", "which change is meant?", f"name one of: {', '.join(changes)}")
+
+
+# --- which attempt -----------------------------------------------------------------------------
+
+
+def attempt_here(ctx: Context) -> tuple[str, AttemptId] | None:
+    """The attempt whose worktree the current directory is in: worktrees are named
+    ``.../<run>/<slug>`` as their attempt directories are."""
+    top = ctx.repo.worktree
+    if top is None or top == ctx.repo.main_worktree:
+        return None
+    run, slug = top.parent.name, top.name
+    if not (ctx.attempts_dir(run) / slug).is_dir():
+        return None
+    return run, attempt_of_slug(slug)
+
+
+def attempt_of_slug(slug: str) -> AttemptId:
+    """The inverse of `AttemptId.slug`."""
+    key, _, number = slug.rpartition("-a")
+    return AttemptId(decode_key(key), int(number))
+
+
+def resolve_attempt(
+    ctx: Context, text: str | None, *, run: str | None = None
+) -> tuple[str, AttemptId]:
+    """Run and attempt of ``RUN/TICKET@N``, ``TICKET@N``, ``TICKET`` (its newest attempt), or of the
+    current worktree when ``text`` is None. Raises `NotFound` or `UsageError`."""
+    if text is None:
+        here = attempt_here(ctx)
+        if here is None:
+            raise UsageError(
+                "which-attempt",
+                "which attempt is meant? this directory is not an attempt's worktree",
+                "name it: RUN/TICKET@N",
+            )
+        return here
+    prefix, slash, rest = text.partition("/")
+    if run is None and slash and known_run(ctx, prefix):
+        run, text = prefix, rest
+    if run is None:
+        try:
+            run = resolve_run(ctx, None)
+        except NotFound:
+            raise NotFound(
+                "unknown-attempt", f"there is no attempt {text}", "see `git baton list`"
+            ) from None
+    ticket, number = parse_attempt(text)
+    loaded = runs.load(ctx.repo, run)
+    found = loaded.state.plan.ticket(ticket)
+    key = found.key if found else ticket
+    numbers = loaded.numbers(key)
+    if not numbers:
+        raise NotFound(
+            "unknown-attempt",
+            f"{run} has no attempt at {ticket}",
+            nearest(ticket, [t.key for t in loaded.state.plan.tickets]),
+        )
+    if number is not None and number not in numbers:
+        raise NotFound(
+            "unknown-attempt",
+            f"{run} has no attempt {ticket}@{number}",
+            f"its attempts: {', '.join(f'{key}@{n}' for n in numbers)}",
+        )
+    return run, AttemptId(key, number or numbers[-1])
+
+
+def token_for(ctx: Context, run: str, attempt: AttemptId, given: str | None) -> str:
+    """The token to act with: ``given``, ``BATON_TOKEN``, or that of the attempt directory on this
+    machine. Raises `Refused` when there is none."""
+    token = given or os.environ.get("BATON_TOKEN")
+    if token:
+        return token
+    try:
+        return (ctx.attempt_dir(run, attempt) / "token").read_text().strip()
+    except OSError:
+        raise Refused(
+            "no-token",
+            f"no token for {run}/{attempt} on this machine",
+            "pass --token or set BATON_TOKEN",
+        ) from None
+
+
+def require_run_record(ctx: Context, run: str) -> RunRecord:
+    """The record of a run that exists."""
+    return runs.load_live(ctx.repo, run)[1]

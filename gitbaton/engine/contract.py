@@ -1,0 +1,177 @@
+"""What a worker is given: packet, prompt and token, in the attempt directory.
+
+All three are on disk, synced, before the claim that mentions them is committed; so a claim that
+exists can always be delivered, and delivered again.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from gitbaton.engine import source
+from gitbaton.engine.context import Context
+from gitbaton.git import process
+from gitbaton.model import codec
+from gitbaton.model.ids import AttemptId, assignment_id
+from gitbaton.model.packet import Packet
+from gitbaton.model.run import RunState
+from gitbaton.plan import openspec
+from gitbaton.rules.claim import Choice
+from gitbaton.rules.frontier import predecessors
+
+TOKEN, PACKET, PROMPT, LOG = "token", "packet.json", "prompt.md", "log"
+
+
+def new_token() -> str:
+    """A secret that fences an attempt."""
+    return secrets.token_urlsafe(24)
+
+
+def build_packet(
+    ctx: Context, state: RunState, choice: Choice, worktree: Path, branch: str
+) -> Packet:
+    """The work contract of the attempt that ``choice`` is about to become."""
+    ticket, run = choice.ticket, state.run
+    section = state.plan.sections[ticket.section]
+    folder = source.TreeFolder(ctx, run.tip)
+    known = state.live.records.get(ticket.key)
+    return Packet(
+        run=run.id,
+        ticket=ticket.key,
+        attempt=choice.number,
+        assignment=assignment_id(run.id, choice.id),
+        title=ticket.title,
+        body=ticket.body,
+        section=section.title,
+        section_text=section.text,
+        criteria=tuple(c.text for c in ticket.criteria),
+        dependencies=predecessors(state.plan, ticket),
+        plan_revision=state.plan.revision,
+        base_commit=run.tip,
+        worktree=str(worktree),
+        branch=branch.removeprefix("refs/heads/"),
+        checks=tuple(dict.fromkeys((*run.checks, *ticket.checks))),
+        allowed_paths=ticket.paths,
+        protected_paths=ctx.settings.protect_paths,
+        context_files=tuple(openspec.context_files(folder, run.target.folder)),
+        previous_failure=known.failure if known else None,
+        project_dir=run.target.project,
+        conflicts=choice.resolves.conflicts if choice.resolves else (),
+    )
+
+
+def prompt_of(packet: Packet) -> str:
+    """The packet as instructions for a worker, markdown."""
+    parts = [f"# {packet.ticket} {packet.title}", packet.body]
+    if packet.conflicts:
+        parts.append(
+            "## A merge to resolve\n\nThe work on this ticket is done and checked, but it conflicts"
+            " with what was integrated meanwhile. A merge is in progress in this worktree. Resolve"
+            " it so that both sides keep their meaning, and commit the merge. In conflict:\n\n"
+            + _bullets(packet.conflicts)
+        )
+    if packet.criteria:
+        parts.append("## Done when\n\n" + _bullets(packet.criteria))
+    if packet.section_text:
+        parts.append(f"## About the section: {packet.section}\n\n{packet.section_text}")
+    if packet.context_files:
+        parts.append("## Read first\n\n" + _bullets(f"`{path}`" for path in packet.context_files))
+    if packet.previous_failure is not None:
+        failure = packet.previous_failure
+        parts.append(
+            f"## What went wrong before ({failure.code})\n\n```\n{failure.message.strip()}\n```"
+        )
+    parts.append("## Rules\n\n" + _bullets(_rules(packet)))
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def _rules(packet: Packet) -> list[str]:
+    rules = [
+        f"Work only in this worktree (`{packet.worktree}`), on the branch it is on"
+        f" (`{packet.branch}`). Do this ticket and nothing else.",
+        "Commit your work. Do not tick boxes or edit the tasks file: that is done for you.",
+        "These checks must be green on what you committed: "
+        + ", ".join(f"`{command}`" for command in packet.checks),
+        "`git baton verify` runs them here; `git baton seal` records the evidence.",
+    ]
+    if packet.project_dir:
+        rules.insert(1, f"The project is in `{packet.project_dir}/`; the checks run there.")
+    if packet.allowed_paths:
+        rules.append("Change only: " + ", ".join(f"`{p}`" for p in packet.allowed_paths))
+    if packet.protected_paths:
+        rules.append("Do not change: " + ", ".join(f"`{p}`" for p in packet.protected_paths))
+    return rules
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+# --- on disk -----------------------------------------------------------------------------------
+
+
+def write_contract(ctx: Context, packet: Packet, token: str) -> bytes:
+    """Write token, packet and prompt, synced; returns the packet's exact bytes."""
+    attempt = AttemptId(packet.ticket, packet.attempt)
+    folder = ctx.attempt_dir(packet.run, attempt)
+    data = codec.encode(packet)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_synced(folder / PACKET, data)
+    write_synced(folder / PROMPT, prompt_of(packet).encode())
+    write_token(folder, token)
+    return data
+
+
+def write_token(folder: Path, token: str) -> None:
+    """Put the current token of an attempt in its directory, readable by its owner only."""
+    write_synced(folder / TOKEN, token.encode() + b"\n", mode=0o600)
+
+
+def read_packet(ctx: Context, run: str, attempt: AttemptId, stored: bytes | None) -> Packet:
+    """The packet of an attempt; ``stored`` are its bytes in the state, which decide."""
+    data = stored if stored is not None else (ctx.attempt_dir(run, attempt) / PACKET).read_bytes()
+    return codec.decode(data, Packet)
+
+
+def restore_contract(ctx: Context, run: str, attempt: AttemptId, packet: bytes) -> str:
+    """The prompt of an attempt; packet and prompt are written again where they are missing."""
+    folder = ctx.attempt_dir(run, attempt)
+    prompt = prompt_of(msgspec.json.decode(packet, type=Packet))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in ((PACKET, packet), (PROMPT, prompt.encode())):
+        path = folder / name
+        if not path.exists() or path.read_bytes() != data:
+            write_synced(path, data)
+    return prompt
+
+
+def write_synced(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Replace ``path`` atomically; synced to disk unless ``baton.fsync`` is off."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            if process.fsync_enabled():
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if process.fsync_enabled():
+        sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames in a directory durable."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,289 @@
+"""What may be wrong with the environment or the repository, and what to do about each.
+
+Every check stands alone: one that cannot even be made is a finding of its own, and none keeps the
+others from being made. Nothing is changed unless asked to, and then only what loses nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from gitbaton.engine.context import Context, open_context
+from gitbaton.errors import BatonError, RepositoryError
+from gitbaton.evidence.prepare import worktree_root
+from gitbaton.git import process, refs, worktree
+from gitbaton.store import notes, runs
+
+LEAST_FREE = 500 * 1024 * 1024
+LOCK_SECONDS = 30.0
+"""A lock that is older was left behind, most likely: a ref is locked for milliseconds."""
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was looked at; ``fix`` is what to do when it is not ok."""
+
+    name: str
+    ok: bool
+    message: str
+    fix: str = ""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    checks: tuple[Check, ...]
+
+
+def examine(warn: Callable[[str], None], *, fix: bool = False) -> Report:
+    """Look at everything; never raises a `BatonError`."""
+    checks = [_guarded("git", _git)]
+    try:
+        ctx = open_context(warn=warn)
+    except BatonError as error:
+        checks.append(_refused("repository", error))
+        return Report(checks=tuple(checks))
+    for name, look in (
+        ("repository", _repository),
+        ("identity", _identity),
+        ("checks", _checks),
+        ("branch-prefix", _branch_prefix),
+        ("worktree-dir", _worktree_dir),
+        ("disk-space", _disk_space),
+    ):
+        checks.append(_guarded(name, lambda look=look: look(ctx)))  # type: ignore[misc]
+    checks += _locks(ctx, fix)
+    checks += _runs(ctx, fix)
+    checks += _worktrees(ctx)
+    return Report(checks=tuple(checks))
+
+
+def _guarded(name: str, look: Callable[[], Check]) -> Check:
+    try:
+        return look()
+    except BatonError as error:
+        return _refused(name, error)
+    except OSError as error:
+        return Check(name=name, ok=False, message=str(error), fix="check its permissions")
+
+
+def _refused(name: str, error: BatonError) -> Check:
+    return Check(name=name, ok=False, message=error.message, fix=error.hint)
+
+
+# --- the environment ---------------------------------------------------------------------------
+
+
+def _git() -> Check:
+    version = ".".join(map(str, process.require_git()))
+    return Check(name="git", ok=True, message=f"git {version}")
+
+
+def _repository(ctx: Context) -> Check:
+    ctx.repo.writable_or_refuse()
+    ctx.repo.require_history()
+    if not ctx.repo.has_commits():
+        raise RepositoryError("no-commit", "it has no commit yet", "commit something first")
+    kind = "bare" if ctx.repo.main_worktree is None else "with a working tree"
+    return Check(name="repository", ok=True, message=f"{ctx.repo.common_dir} ({kind})")
+
+
+def _identity(ctx: Context) -> Check:
+    name, email = ctx.require_identity()
+    return Check(name="identity", ok=True, message=f"{name} <{email}>")
+
+
+def _checks(ctx: Context) -> Check:
+    configured = ctx.settings.verify
+    if not configured and not runs.list_runs(ctx.repo):
+        return Check(
+            name="checks",
+            ok=False,
+            message="no check is configured, and there is no run that has its own",
+            fix="git config --add baton.verify CMD, or pass --verify CMD",
+        )
+    said = ", ".join(configured) or "none configured; each run has its own"
+    return Check(name="checks", ok=True, message=said)
+
+
+def _branch_prefix(ctx: Context) -> Check:
+    prefix = ctx.settings.branch_prefix
+    for whole in (prefix, f"{prefix}-attempt"):
+        parts = whole.split("/")
+        for end in range(1, len(parts) + 1):
+            name = "/".join(parts[:end])
+            if refs.read(ctx.repo, f"refs/heads/{name}") is not None:
+                return Check(
+                    name="branch-prefix",
+                    ok=False,
+                    message=f"a branch named {name} makes {whole}/<run> impossible",
+                    fix="rename it, or: git config baton.branchPrefix PREFIX",
+                )
+    return Check(name="branch-prefix", ok=True, message=f"{prefix}/<run>")
+
+
+def _worktree_dir(ctx: Context) -> Check:
+    root = worktree_root(ctx.repo, ctx.settings)
+    existing = _existing(root)
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        return Check(
+            name="worktree-dir",
+            ok=False,
+            message=f"worktrees cannot be made in {root}: {existing} is not writable",
+            fix="choose another folder: git config baton.worktreeDir DIR",
+        )
+    return Check(name="worktree-dir", ok=True, message=str(root))
+
+
+def _disk_space(ctx: Context) -> Check:
+    places = (ctx.repo.common_dir, _existing(worktree_root(ctx.repo, ctx.settings)))
+    free, place = min((shutil.disk_usage(place).free, place) for place in places)
+    return Check(
+        name="disk-space",
+        ok=free >= LEAST_FREE,
+        message=f"{free / 2**30:.1f} GiB free for {place}",
+        fix="" if free >= LEAST_FREE else "free some space: git baton cleanup",
+    )
+
+
+def _existing(path: Path) -> Path:
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path
+
+
+# --- locks -------------------------------------------------------------------------------------
+
+
+def _locks(ctx: Context, fix: bool) -> Iterator[Check]:
+    """Lock files that nobody seems to hold. Only those of refs are removed: an index may be locked
+    for as long as somebody writes a commit message."""
+    left = [path for path in _lock_files(ctx) if _age(path) > LOCK_SECONDS]
+    for path in left:
+        of_ref = path.is_relative_to(ctx.repo.common_dir / "refs") or path.name.startswith("packed")
+        if fix and of_ref and refs.remove_leftover_lock(ctx.repo, str(path)):
+            yield Check(name="locks", ok=True, message=f"removed {path}")
+            continue
+        yield Check(
+            name="locks",
+            ok=False,
+            message=f"{path} has been there for {_age(path) / 60:.0f} minutes",
+            fix="git baton doctor --fix" if of_ref else f"if no git runs here: rm '{path}'",
+        )
+    if not left:
+        yield Check(name="locks", ok=True, message="none left behind")
+
+
+def _lock_files(ctx: Context) -> Iterator[Path]:
+    common = ctx.repo.common_dir
+    for folder, _, names in os.walk(common / "refs"):
+        yield from (Path(folder, name) for name in names if name.endswith(".lock"))
+    yield from common.glob("*.lock")
+    yield from common.glob("worktrees/*/*.lock")
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
+# --- runs --------------------------------------------------------------------------------------
+
+
+def _runs(ctx: Context, fix: bool) -> Iterator[Check]:
+    found = runs.list_runs(ctx.repo)
+    for run in found:
+        yield _guarded(f"run {run}", lambda run=run: _run(ctx, run))  # type: ignore[misc]
+        yield _guarded(f"notes {run}", lambda run=run: _notes(ctx, run, fix))  # type: ignore[misc]
+    if not found:
+        yield Check(name="runs", ok=True, message="there is none yet")
+
+
+def _run(ctx: Context, run: str) -> Check:
+    name = f"run {run}"
+    loaded = runs.load(ctx.repo, run)
+    count = sum(1 for _ in loaded.all_attempts())
+    record = loaded.state.run
+    tip = refs.read(ctx.repo, record.branch)
+    started = count > 0 or bool(record.recorded)
+    if tip != record.tip and started and not loaded.state.intents:
+        branch = record.branch.removeprefix("refs/heads/")
+        return Check(
+            name=name,
+            ok=False,
+            message=f"{branch} is at {(tip or 'nothing')[:12]}, the state says {record.tip[:12]}",
+            fix=f"git baton update {run} --accept" if tip else f"git branch {branch} {record.tip}",
+        )
+    return Check(name=name, ok=True, message=f"{count} attempts can be read")
+
+
+def _notes(ctx: Context, run: str, fix: bool) -> Check:
+    name = f"notes {run}"
+    loaded = runs.load(ctx.repo, run)
+    expected = _expected(loaded)
+    missing = sum(notes.read(ctx.repo, run, commit) != text for commit, text in expected)
+    if not missing:
+        return Check(name=name, ok=True, message="they agree with the state")
+    if fix:
+        notes.rebuild(ctx.repo, run, ctx.clock)
+        return Check(name=name, ok=True, message=f"made {missing} anew")
+    return Check(
+        name=name,
+        ok=False,
+        message=f"{missing} of them disagree with the state",
+        fix=f"git baton notes rebuild {run}",
+    )
+
+
+def _expected(loaded: runs.Loaded) -> Iterator[tuple[str, bytes]]:
+    """Commit and text of each receipt's note."""
+    for attempt in loaded.all_attempts():
+        receipt = loaded.receipt(attempt.id)
+        if receipt is None or attempt.sealed is None:
+            continue
+        yield attempt.sealed.commit, receipt
+        if attempt.merge_commit:
+            merged = loaded.merged_receipt(attempt.id)
+            yield attempt.merge_commit, notes.of_merge(receipt, merged)
+
+
+# --- worktrees ---------------------------------------------------------------------------------
+
+
+def _worktrees(ctx: Context) -> Iterator[Check]:
+    """Worktrees of ours that no attempt knows, and those whose folder is gone."""
+    known = _known_worktrees(ctx)
+    root = worktree_root(ctx.repo, ctx.settings)
+    wrong = False
+    for path in worktree.registered(ctx.repo):
+        if not path.is_relative_to(root) or path.name.startswith("verify-"):
+            continue
+        if not path.exists():
+            wrong = True
+            yield _orphan(f"{path} was deleted by hand", "git worktree prune")
+        elif path not in known:
+            wrong = True
+            yield _orphan(f"{path} belongs to no attempt", f"git worktree remove '{path}'")
+    if not wrong:
+        yield Check(name="worktrees", ok=True, message="each belongs to an attempt")
+
+
+def _known_worktrees(ctx: Context) -> set[Path]:
+    known: set[Path] = set()
+    for run in runs.list_runs(ctx.repo):
+        try:
+            known |= {Path(a.worktree) for a in runs.load(ctx.repo, run).all_attempts()}
+        except BatonError:
+            # The check of the run speaks of it; its worktrees cannot be told from strangers.
+            root = worktree_root(ctx.repo, ctx.settings) / run
+            known |= set(root.glob("*"))
+    return known
+
+
+def _orphan(message: str, fix: str) -> Check:
+    return Check(name="worktrees", ok=False, message=message, fix=fix)

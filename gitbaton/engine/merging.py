@@ -1,0 +1,135 @@
+"""One merge, computed in memory: what a ticket's sealed commit makes of the tip.
+
+The plan belongs to people and to git-baton: whatever a worker's branch did to the tasks file is put
+back, and the merge itself ticks the ticket's box. So neighbouring workers never conflict over it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from gitbaton.engine.context import Context
+from gitbaton.engine.prepare import tasks_path_of
+from gitbaton.git import merge, objects
+from gitbaton.model.plan import Unit
+from gitbaton.model.run import Attempt
+from gitbaton.plan import write
+from gitbaton.store import runs
+
+
+class TicketMerge(NamedTuple):
+    """The merge commit of one attempt on top of the chain, and what it was made of.
+
+    ``bare_tree`` is the merged tree before the tick, ``recipe`` how git merged.
+    """
+
+    attempt: Attempt
+    commit: str
+    tree: str
+    bare_tree: str
+    recipe: dict[str, str]
+
+
+class Conflicted(NamedTuple):
+    attempt: Attempt
+    paths: tuple[str, ...]
+
+
+@contextmanager
+def merge_workspace(ctx: Context) -> Iterator[Path]:
+    """A temporary folder that holds the attribute files of the tip while merging."""
+    parent = ctx.repo.baton_dir / "tmp"
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="merge-", dir=parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def merge_ticket(
+    ctx: Context, loaded: runs.Loaded, tip: str, attempt: Attempt, workspace: Path
+) -> TicketMerge | Conflicted:
+    """Merge the sealed commit of ``attempt`` into ``tip`` and tick its ticket."""
+    assert attempt.sealed is not None
+    tasks = tasks_path_of(ctx, loaded)
+    sealed = attempt.sealed.commit
+    result = merge.merge(ctx.repo, tip, sealed, keep=[tasks], workspace=workspace)
+    if result.tree is None:
+        return Conflicted(attempt, result.conflicts)
+    _warn_of_edits(ctx, loaded, attempt, tasks)
+    tree = ticked(ctx, result.tree, tasks, [attempt.ticket], loaded.state.run.unit)
+    commit = objects.create_commit(
+        ctx.repo,
+        tree,
+        [tip, sealed],
+        _message(loaded, attempt),
+        author=ctx.require_identity(),
+        when=ctx.clock.now().wall,
+    )
+    return TicketMerge(attempt, commit, tree, result.tree, result.recipe)
+
+
+def ticked(ctx: Context, tree: str, tasks: str, keys: Collection[str], unit: Unit | None) -> str:
+    """``tree`` with the boxes of ``keys`` ticked in its tasks file; keys it lacks are passed over."""
+    text = objects.blob_at(ctx.repo, tree, tasks)
+    if text is None:
+        return tree
+    marked = write.carry_ticks(text, keys, unit=unit)
+    return tree if marked == text else objects.edit_tree(ctx.repo, tree, {tasks: marked})
+
+
+def same_but_for_ticks(ctx: Context, tree: str, sealed_tree: str, tasks: str) -> bool:
+    """Whether two trees differ in nothing but markers of the tasks file."""
+    if tree == sealed_tree:
+        return True
+    ours = objects.blob_at(ctx.repo, tree, tasks)
+    theirs = objects.blob_at(ctx.repo, sealed_tree, tasks)
+    if ours is None or theirs is None or not write.marks_only_difference(ours, theirs):
+        return False
+    return objects.edit_tree(ctx.repo, sealed_tree, {tasks: ours}) == tree
+
+
+def _warn_of_edits(ctx: Context, loaded: runs.Loaded, attempt: Attempt, tasks: str) -> None:
+    assert attempt.sealed is not None
+    before = objects.entry_at(ctx.repo, attempt.base_commit, tasks)
+    after = objects.entry_at(ctx.repo, attempt.sealed.commit, tasks)
+    if before != after:
+        ctx.warn(
+            f"{loaded.state.run.id}/{attempt.id} changed {tasks}; that was put back "
+            "(a worker proposes with `git baton seal --followup TEXT`)"
+        )
+
+
+def _message(loaded: runs.Loaded, attempt: Attempt) -> str:
+    assert attempt.sealed is not None
+    run = loaded.state.run.id
+    ticket = loaded.state.plan.ticket(attempt.ticket)
+    title = ticket.title if ticket else "(no longer in the plan)"
+    title = "".join(c if c.isprintable() else " " for c in title)
+    return (
+        f"{attempt.ticket} {title}\n\n"
+        f"Baton-Run: {run}\n"
+        f"Baton-Ticket: {attempt.ticket}\n"
+        f"Baton-Attempt: {attempt.number}\n"
+        f"Baton-Receipt: {attempt.sealed.receipt_sha256}\n"
+        f"Baton-State: {_recording_state(loaded, attempt)}\n"
+    )
+
+
+def _recording_state(loaded: runs.Loaded, attempt: Attempt) -> str:
+    """The state commit that recorded the receipt: an anchor for all history before it."""
+    for entry in runs.log(loaded.repo, loaded.state.run.id):
+        event = entry.event
+        if (
+            event.event in ("seal", "adopt")
+            and event.ticket == attempt.ticket
+            and event.attempt == attempt.number
+        ):
+            return entry.oid
+    return loaded.oid

@@ -1,0 +1,106 @@
+"""Keeping a run's plan in step with what people write.
+
+A new reading of the source becomes a new plan revision, and whatever of the change folder the
+integration branch lacks becomes a plan commit on it. Packets already handed out never change.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from gitbaton.engine import source
+from gitbaton.engine.advance import carry_out, new_advance
+from gitbaton.engine.context import Context
+from gitbaton.errors import BatonError
+from gitbaton.git import objects
+from gitbaton.model.run import Event, PlanSource, Recorded, RunState
+from gitbaton.plan import write
+from gitbaton.rules.revise import resolved_by_receipt, revise
+from gitbaton.store import runs
+
+_FILE = 0o100644
+
+
+def synchronise(ctx: Context, run: str, *, plan_from: str | None = None) -> runs.Loaded:
+    """Read the source of the plan again; called under the integration lock.
+
+    A source that is gone or cannot be read leaves the plan as it is, with a warning: the run goes
+    on by what was approved.
+    """
+    loaded = runs.load(ctx.repo, run)
+    record = loaded.state.run
+    try:
+        if plan_from is None:
+            found = source.again(ctx, record.target, record.source)
+        else:
+            found = source.find(
+                ctx,
+                record.target.change,
+                project=record.target.project or None,
+                branch=record.branch,
+                base=record.base.ref,
+                plan_from=plan_from,
+            )
+        if found is None:
+            ctx.warn(f"the plan is no longer at {record.source.at}; its last revision stands")
+            return loaded
+        reading = source.read(ctx, found, record.order, record.unit)
+    except BatonError as error:
+        if plan_from is not None:
+            raise
+        ctx.warn(f"{error.message}; the last revision of the plan stands")
+        return loaded
+    return adopt_reading(ctx, loaded, reading, found.source)
+
+
+def adopt_reading(
+    ctx: Context, loaded: runs.Loaded, reading: source.Reading, place: PlanSource
+) -> runs.Loaded:
+    """Make ``reading`` the plan of the run: new revision, plan commit, both or neither."""
+    run = loaded.state.run
+    own_branch = place.kind == "revision" and place.at == run.branch
+    remembered = replace(place, files={} if own_branch else reading.files)
+    tree = objects.tree_of(ctx.repo, run.tip)
+    new_tree = tree if own_branch else _tree_with(ctx, loaded.state, reading)
+
+    def also(state: RunState) -> RunState:
+        state = revise(state, reading.plan)
+        return replace(state, run=replace(state.run, source=remembered))
+
+    after = also(loaded.state)
+    if new_tree == tree:
+        if after == loaded.state:
+            return loaded
+        event = Event(event="plan", message=f"plan revision {after.plan.revision}")
+        return ctx.transact(run.id, lambda fresh: (also(fresh.state), event))
+    revision = after.plan.revision
+    message = f"Plan of {run.id}, revision {revision}\n\nBaton-Run: {run.id}\nBaton-Event: plan\n"
+    commit = objects.create_commit(
+        ctx.repo,
+        new_tree,
+        [run.tip],
+        message,
+        author=ctx.require_identity(),
+        when=ctx.clock.now().wall,
+    )
+    intent = new_advance(ctx, loaded, commit, recorded=(Recorded(commit=commit, kind="plan"),))
+    event = Event(event="plan", message=f"plan revision {revision}, committed as {commit[:12]}")
+    return carry_out(ctx, run.id, intent, event, also)
+
+
+def _tree_with(ctx: Context, state: RunState, reading: source.Reading) -> str:
+    """The tip's tree with what people changed in the change folder since the last reading; boxes of
+    tickets that the run resolved stay ticked."""
+    changed = source.edits(state.run.source.files, reading.files)
+    edits: dict[str, bytes | tuple[str, int] | None] = {}
+    for path, oid in changed.items():
+        if path == reading.tasks_path:
+            edits[path] = write.carry_ticks(
+                reading.text, resolved_by_receipt(state), unit=state.run.unit
+            )
+        elif oid is None:
+            edits[path] = None
+        else:
+            before = objects.entry_at(ctx.repo, state.run.tip, path)
+            edits[path] = (oid, before[1] if before else _FILE)
+    return objects.edit_tree(ctx.repo, objects.tree_of(ctx.repo, state.run.tip), edits)

@@ -1,0 +1,206 @@
+"""`plan` shows what was read from the tasks file; `tasks` flips a box in the working tree."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import msgspec
+
+from gitbaton.engine import source
+from gitbaton.engine.context import Context, known_run, nearest, resolve_run
+from gitbaton.engine.contract import write_synced
+from gitbaton.engine.start import find_base, run_of_change
+from gitbaton.errors import BatonError, NotFound, PlanError, Refused
+from gitbaton.model.plan import Boxes, Order, Plan, Remark, Unit
+from gitbaton.model.run import RunState
+from gitbaton.plan import openspec, tasksmd, write
+from gitbaton.rules.frontier import predecessors, startable, ticket_states
+from gitbaton.store import runs
+
+
+class TicketView(msgspec.Struct, frozen=True, kw_only=True):
+    key: str
+    alias: str
+    title: str
+    section: str
+    state: str
+    needs: tuple[str, ...]
+    checks: tuple[str, ...]
+    paths: tuple[str, ...]
+    criteria: tuple[str, ...]
+    line: int
+
+
+class PlanView(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan as read. ``commands`` are all that would run, ``source`` where it was read."""
+
+    run: str
+    order: Order
+    unit: Unit
+    tickets: tuple[TicketView, ...]
+    frontier: tuple[str, ...]
+    warnings: tuple[Remark, ...]
+    errors: tuple[Remark, ...]
+    boxes: Boxes
+    commands: tuple[str, ...]
+    source: str
+
+
+class TaskFlip(msgspec.Struct, frozen=True, kw_only=True):
+    key: str
+    action: str
+    dry_run: bool
+    reverse: str
+
+
+def plan(
+    ctx: Context,
+    run_name: str | None,
+    *,
+    order: Order | None = None,
+    unit: Unit | None = None,
+    project: str | None = None,
+    plan_from: str | None = None,
+) -> PlanView:
+    """The plan of a run or change, an archived one included; nothing is written."""
+    name = resolve_run(ctx, run_name, must_exist=False)
+    run = run_of_change(ctx, name, project)
+    state = runs.load(ctx.repo, run).state if known_run(ctx, run) else None
+    if state is not None:
+        order, unit = order or state.run.order, unit or state.run.unit
+    path, text = _text(ctx, name, state, project, plan_from)
+    read = tasksmd.read(text, order=order, unit=unit)
+    strict = tasksmd.check_errors(read)
+    warnings = [w for w in read.warnings if w not in strict]
+    checks = state.run.checks if state is not None else ctx.settings.verify
+    if not checks:
+        warnings.append(
+            Remark(line=0, code="no-checks", message="no check is configured for this run")
+        )
+    return _view(run, read, state, checks, tuple(warnings), strict, path)
+
+
+def _text(
+    ctx: Context,
+    name: str,
+    state: RunState | None,
+    project: str | None,
+    plan_from: str | None,
+) -> tuple[str, bytes]:
+    """Path and bytes of the tasks file, from where the run would read it."""
+    found = None
+    if state is not None and plan_from is None:
+        found = source.again(ctx, state.run.target, state.run.source)
+    if found is None:
+        change = state.run.target.change if state is not None else name
+        try:
+            found = source.find(
+                ctx,
+                change,
+                project=project,
+                branch=ctx.branch(name),
+                base=_base(ctx),
+                plan_from=plan_from,
+            )
+        except NotFound as error:
+            if error.code != "change-archived":
+                raise
+            folder, where = source.find_archived(ctx, change, project)
+            path = openspec.tasks_path(folder, where)
+            return path, _required(folder.read(path), path)
+    return found.tasks_path, _required(found.folder.read(found.tasks_path), found.tasks_path)
+
+
+def _base(ctx: Context) -> str | None:
+    try:
+        return find_base(ctx, None)[0]
+    except BatonError:
+        return None
+
+
+def _required(text: bytes | None, path: str) -> bytes:
+    if text is None:
+        raise PlanError("no-tasks", f"{path} does not exist", "write the tasks of the change there")
+    return text
+
+
+def _view(
+    run: str,
+    read: Plan,
+    state: RunState | None,
+    checks: tuple[str, ...],
+    warnings: tuple[Remark, ...],
+    errors: tuple[Remark, ...],
+    path: str,
+) -> PlanView:
+    states = dict(ticket_states(state)) if state is not None else {}
+    own = [command for ticket in read.tickets for command in ticket.checks]
+    missing = (
+        state.live.missing
+        if state is not None
+        else [t.key for t in read.tickets if t.mark == "open"]
+    )
+    return PlanView(
+        run=run,
+        order=read.order,
+        unit=read.unit,
+        tickets=tuple(
+            TicketView(
+                key=t.key,
+                alias=t.alias,
+                title=t.title,
+                section=read.sections[t.section].title,
+                state=states.get(t.key, t.mark),
+                needs=predecessors(read, t),
+                checks=tuple(dict.fromkeys((*checks, *t.checks))),
+                paths=t.paths,
+                criteria=tuple(c.text for c in t.criteria),
+                line=t.line,
+            )
+            for t in read.tickets
+        ),
+        frontier=tuple(t.key for t in startable(read, missing)),
+        warnings=warnings,
+        errors=errors,
+        boxes=read.boxes,
+        commands=tuple(dict.fromkeys((*checks, *own))),
+        source=path,
+    )
+
+
+def check_box(ctx: Context, run_name: str | None, key: str, done: bool, dry_run: bool) -> TaskFlip:
+    """Tick or untick a box in the working tree; changes nothing but marker characters."""
+    name = resolve_run(ctx, run_name, must_exist=False)
+    run = run_of_change(ctx, name, None)
+    state = runs.load(ctx.repo, run).state if known_run(ctx, run) else None
+    if state is not None and state.run.source.kind == "worktree":
+        found = source.again(ctx, state.run.target, state.run.source)
+    else:
+        found = source.find(ctx, name, project=None, branch=ctx.branch(name), base=_base(ctx))
+    if found is None or not isinstance(found.folder, openspec.DiskFolder):
+        raise Refused(
+            "no-working-tree",
+            f"the plan of {name} is not in a working tree",
+            "check out a branch that holds it",
+        )
+    text = _required(found.folder.read(found.tasks_path), found.tasks_path)
+    unit = state.run.unit if state is not None else None
+    read = tasksmd.read(text, unit=unit)
+    ticket = read.ticket(key)
+    if ticket is None:
+        raise NotFound(
+            "unknown-ticket",
+            f"{found.tasks_path} has no ticket {key}",
+            nearest(key, [t.key for t in read.tickets]),
+        )
+    changed = write.set_marks(text, [ticket.key], done, unit=unit)
+    if not dry_run and changed != text:
+        write_synced(Path(found.source.at) / found.tasks_path, changed)
+    action, reverse = ("check", "uncheck") if done else ("uncheck", "check")
+    return TaskFlip(
+        key=ticket.key,
+        action=action,
+        dry_run=dry_run,
+        reverse=f"git baton tasks {reverse} {shlex.quote(name)} {shlex.quote(ticket.key)}",
+    )

@@ -1,0 +1,92 @@
+"""`reconcile`: a caller reports that a worker has ended; the state decides what that means.
+
+With a valid receipt the attempt is integrated, whatever the word was; without one its outcome is
+unknown. Repeated and concurrent reports of one assignment agree; a late one changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gitbaton.engine import integrate
+from gitbaton.engine.batch import Outlook
+from gitbaton.engine.context import Context, resolve_attempt
+from gitbaton.engine.dispatch import next_batch, require_capacity
+from gitbaton.errors import Refused
+from gitbaton.model.action import ActionBatch
+from gitbaton.model.ids import AttemptId
+from gitbaton.model.run import Event, RunState
+from gitbaton.model.transitions import WORKING
+from gitbaton.rules.lease import require_token
+from gitbaton.rules.settle import ENDED, end, exhaust
+from gitbaton.store import runs
+
+Outcome = Literal["completed", "failed", "canceled"]
+
+
+def reconcile(
+    ctx: Context,
+    assignment: str,
+    *,
+    outcome: Outcome,
+    session: str,
+    capacity: int | None = None,
+    token: str | None = None,
+    message: str = "",
+) -> ActionBatch:
+    """Consume the end of a worker and return the next batch for ``session``.
+
+    ``message`` is what a person or the next packet should know of a failure.
+    """
+    require_capacity(capacity)
+    run, attempt_id = resolve_attempt(ctx, assignment)
+    ended = _end(ctx, run, attempt_id, outcome, session, token, message)
+    integrate.integrate(ctx, run, read_plan=True)
+    outlook = Outlook(retired=(attempt_id,) if ended else ())
+    return next_batch(ctx, run, session=session, capacity=capacity, outlook=outlook)
+
+
+def _end(
+    ctx: Context,
+    run: str,
+    attempt_id: AttemptId,
+    outcome: Outcome,
+    session: str,
+    token: str | None,
+    message: str,
+) -> bool:
+    """An attempt without a receipt is ``unknown`` now; True if this call made it so."""
+    ended = False
+
+    def step(loaded: runs.Loaded) -> tuple[RunState, Event] | None:
+        nonlocal ended
+        ended = False
+        attempt = loaded.attempt(attempt_id)
+        if attempt is None or attempt.state not in WORKING:
+            return None
+        if token is not None:
+            require_token(loaded.state, attempt, token)
+        elif attempt.session != session:
+            raise Refused(
+                "foreign-session",
+                f"{run}/{attempt_id} belongs to session {attempt.session}, not {session}",
+                "pass its --token if you act for it",
+            )
+        code = ENDED[outcome]
+        state = end(
+            loaded.state, attempt, code, message or f"the worker {outcome}", ctx.clock.now()
+        )
+        state, _ = exhaust(state, ctx.settings.max_attempts)
+        ended = True
+        return state, Event(
+            event="end",
+            message=f"{attempt_id} {outcome} without a receipt",
+            ticket=attempt_id.ticket,
+            attempt=attempt_id.number,
+            session=session,
+        )
+
+    attempt = runs.load(ctx.repo, run).attempt(attempt_id)
+    if attempt is not None and attempt.state in WORKING:
+        ctx.transact(run, step)
+    return ended

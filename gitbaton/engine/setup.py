@@ -1,0 +1,86 @@
+"""What a repository needs to show and share the work of git-baton, and the settings in force.
+
+Nothing here is needed to run a plan; `init` only makes git fetch the refs of others into a place
+of their own and show receipts in `git log`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from gitbaton.config import SETTINGS, unknown_keys
+from gitbaton.engine.context import Context
+from gitbaton.git import remote
+
+DISPLAY_REF = "refs/notes/baton/*"
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """What `init` did, one line each."""
+
+    changes: tuple[str, ...]
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting: ``origin`` is git's level (system, global, local, worktree, command) or
+    ``default``."""
+
+    key: str
+    value: Any
+    origin: str
+    meaning: str
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """All settings; ``unknown`` are keys below ``baton.`` that mean nothing."""
+
+    settings: tuple[Value, ...]
+    unknown: tuple[str, ...]
+
+
+def init(ctx: Context) -> Changes:
+    """Let every remote's baton refs be fetched to ``refs/baton-remote/``, and `git log` show the
+    notes. Idempotent."""
+    changes: list[str] = []
+    for name in remote.remotes(ctx.repo):
+        refspec = f"+refs/baton/*:refs/baton-remote/{name}/*"
+        if remote.add_fetch_refspec(ctx.repo, name, refspec):
+            changes.append(f"git config --add remote.{name}.fetch '{refspec}'")
+    key = "notes.displayRef"
+    shown = ctx.repo.config_all("notes.").get(key.lower(), [])
+    if DISPLAY_REF not in [value for value, _ in shown]:
+        remote.config_add(ctx.repo, key, DISPLAY_REF)
+        changes.append(f"git config --add {key} '{DISPLAY_REF}'")
+    return Changes(changes=tuple(changes))
+
+
+def config(ctx: Context) -> Shown:
+    """Every setting with its value, where that comes from, and what it means."""
+    raw = ctx.repo.config_all()
+    shown = [
+        Value(
+            key=setting.key,
+            value=getattr(ctx.settings, setting.field),
+            origin=_origin(raw.get(f"baton.{setting.key.lower()}", ())),
+            meaning=setting.meaning,
+        )
+        for setting in SETTINGS
+    ]
+    shown += [
+        Value(
+            key=f"agent.{name}.command",
+            value=command,
+            origin=_origin(raw.get(f"baton.agent.{name}.command", ())),
+            meaning=f"command of `git baton run --agent {name}`",
+        )
+        for name, command in sorted(ctx.settings.agents.items())
+    ]
+    unknown = unknown_keys({key: [value for value, _ in found] for key, found in raw.items()})
+    return Shown(settings=tuple(shown), unknown=tuple(unknown))
+
+
+def _origin(found: Sequence[tuple[str, str]]) -> str:
+    return found[-1][1] if found else "default"

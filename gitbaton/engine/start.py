@@ -1,0 +1,173 @@
+"""The first claim of a run: everything that would fail later is checked now, then the run exists.
+
+Until the state ref is created nothing has been changed; from then on the ordinary verbs heal
+whatever is missing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from gitbaton.engine import source
+from gitbaton.engine.context import Context, known_run
+from gitbaton.errors import Conflict, Refused, RepositoryError
+from gitbaton.evidence.prepare import worktree_root
+from gitbaton.git import checkout, objects, process, refs, remote
+from gitbaton.model.ids import run_id
+from gitbaton.model.plan import Order, Unit
+from gitbaton.model.run import Base, Event, RunRecord, RunState
+from gitbaton.rules.frontier import recount
+from gitbaton.rules.revise import opening
+from gitbaton.store import runs, transact
+
+
+def run_of_change(ctx: Context, change: str, project: str | None) -> str:
+    """The run id of a change: its own id, or ``<project>.<change>`` when the plain id belongs to a
+    change of another project."""
+    run_id(change)
+    if not known_run(ctx, change):
+        return change
+    record = runs.load_live(ctx.repo, change)[1]
+    if project is None and record.target.change == change:
+        return change
+    where = project or ""
+    if record.target.project == where:
+        return change
+    return f"{where.replace('/', '.')}.{change}" if where else change
+
+
+def start(
+    ctx: Context,
+    change: str,
+    *,
+    checks: Sequence[str],
+    base: str | None,
+    order: Order | None,
+    unit: Unit | None,
+    project: str | None,
+    plan_from: str | None,
+) -> str:
+    """Create the run of ``change``; returns its id. A concurrent start of the same run is fine."""
+    process.require_git()
+    ctx.repo.require_history()
+    base_ref, base_commit = find_base(ctx, base)
+    found = source.find(
+        ctx,
+        change,
+        project=project,
+        branch=ctx.branch(change),
+        base=base_ref,
+        plan_from=plan_from,
+    )
+    run = run_of_change(ctx, change, found.target.project)
+    if known_run(ctx, run):
+        return run
+    commands = tuple(checks) or ctx.settings.verify
+    if not commands:
+        raise Refused(
+            "no-checks",
+            "no check is configured, so nothing could be verified",
+            "pass --verify CMD, or: git config --add baton.verify CMD",
+        )
+    ctx.require_identity()
+    plan = source.read(ctx, found, order, unit).plan
+    branch = ctx.branch(run)
+    _require_free_branch(ctx, run, branch, base_commit)
+    _require_worktree_root(ctx)
+    ctx.repo.writable_or_refuse()
+    now = ctx.clock.now()
+    record = RunRecord(
+        id=run,
+        target=found.target,
+        base=Base(ref=base_ref, commit=base_commit),
+        branch=branch,
+        tip=base_commit,
+        checks=commands,
+        order=order,
+        unit=unit,
+        source=found.source,
+        created_at=now.stamp,
+    )
+    state = RunState(run=record, plan=plan, live=opening(plan), parents=(base_commit,))
+    event = Event(event="start", message=f"start {run}: {len(plan.tickets)} tickets")
+    try:
+        transact.create(ctx.repo, recount(state), event, ctx.clock)
+    except Conflict:
+        if not known_run(ctx, run):
+            raise
+    return run
+
+
+def find_base(ctx: Context, given: str | None) -> tuple[str, str]:
+    """The base branch (full ref) and its commit: ``--base``, ``baton.base``, the branch of the
+    current or main working tree, the remote's default branch, the only branch. Raises `Refused`."""
+    if not ctx.repo.has_commits():
+        raise RepositoryError(
+            "no-commit", "the repository has no commit yet", "commit something first"
+        )
+    named = given or ctx.settings.base
+    if named:
+        for ref in (named, f"refs/heads/{named}", f"refs/remotes/{named}"):
+            if ref.startswith("refs/") and (commit := refs.read(ctx.repo, ref)):
+                return ref, commit
+        raise Refused(
+            "unknown-base", f"there is no branch {named}", "--base takes an existing branch"
+        )
+    branches = refs.list_refs(ctx.repo, "refs/heads/")
+    own = (f"refs/heads/{ctx.settings.branch_prefix}/", f"refs/heads/{ctx.settings.branch_prefix}-")
+    candidates: list[str | None] = [ctx.repo.head_branch()]
+    if ctx.repo.main_worktree is not None:
+        candidates.append(checkout.head_ref(ctx.repo.main_worktree))
+    candidates.append(remote.default_branch(ctx.repo))
+    others = [ref for ref in branches if not ref.startswith(own)]
+    if len(others) == 1:
+        candidates.append(others[0])
+    for ref in filter(None, candidates):
+        if not ref.startswith(own) and (commit := refs.read(ctx.repo, ref)):
+            return ref, commit
+    raise Refused(
+        "no-base",
+        "no base branch could be found",
+        "name it: --base BRANCH, or git config baton.base BRANCH",
+    )
+
+
+def _require_free_branch(ctx: Context, run: str, branch: str, base_commit: str) -> None:
+    """The integration branch does not exist yet, and nothing is in the way of its name."""
+    existing = refs.read(ctx.repo, branch)
+    if existing is not None and existing != base_commit:
+        raise Refused(
+            "branch-exists",
+            f"branch {branch.removeprefix('refs/heads/')} exists, but run {run} does not",
+            "rename or delete it, or choose another git config baton.branchPrefix",
+        )
+    parts = branch.split("/")
+    for end in range(3, len(parts)):
+        if refs.read(ctx.repo, "/".join(parts[:end])) is not None:
+            name = "/".join(parts[2:end])
+            raise Refused(
+                "branch-in-the-way",
+                f"a branch named {name} makes {'/'.join(parts[2:])} impossible",
+                f"rename it, or: git config baton.branchPrefix {name}-runs",
+            )
+    if objects.resolve(ctx.repo, branch) is None and refs.list_refs(ctx.repo, f"{branch}/"):
+        raise Refused(
+            "branch-in-the-way",
+            f"branches below {'/'.join(parts[2:])}/ make that name impossible",
+            "rename them, or choose another git config baton.branchPrefix",
+        )
+
+
+def _require_worktree_root(ctx: Context) -> None:
+    root: Path = worktree_root(ctx.repo, ctx.settings)
+    existing = root
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise Refused(
+            "worktree-dir-unwritable",
+            f"worktrees cannot be made in {root}: {existing} is not writable",
+            "choose another folder: git config baton.worktreeDir DIR",
+        )

@@ -1,0 +1,165 @@
+"""Taking in the base branch, and recording what people put on the integration branch themselves.
+
+Both end in a commit that the state knows and that has a receipt of its own, so that nothing lies on
+the integration branch that nobody checked.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gitbaton.engine import advance, source
+from gitbaton.engine.context import Context, resolve_run
+from gitbaton.engine.merging import merge_workspace
+from gitbaton.engine.prepare import tasks_path_of
+from gitbaton.engine.proof import Proof, prove
+from gitbaton.errors import Refused
+from gitbaton.git import merge, objects, refs
+from gitbaton.model.run import Event, Recorded, RunState
+from gitbaton.plan import write
+from gitbaton.rules.revise import resolved_by_receipt
+from gitbaton.store import runs
+
+
+class Moved(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a branch is now. ``checked``: checks ran on exactly this commit."""
+
+    run: str
+    onto: str
+    commit: str
+    checked: bool
+    fast_forward: bool
+
+
+def update(ctx: Context, run_name: str | None, accept: bool = False) -> Moved:
+    """Merge the base branch into the integration branch; with ``accept``, first check and record
+    commits that somebody put there."""
+    run = resolve_run(ctx, run_name)
+    with advance.exclusively(ctx, run):
+        advance.recover(ctx, run)
+        loaded = runs.load(ctx.repo, run)
+        advance.heal_branch(ctx, loaded)
+        foreign = advance.foreign_tip(ctx, loaded)
+        if foreign is not None:
+            if not accept:
+                raise Refused(
+                    "foreign-commit",
+                    f"{advance.short(loaded.state.run.branch)} is at {foreign[:12]}, which "
+                    "git-baton did not put there",
+                    f"`git baton update {run} --accept` checks and records it",
+                )
+            return _accept(ctx, loaded, foreign)
+        return merge_base_branch(ctx, run)
+
+
+def merge_base_branch(ctx: Context, run: str) -> Moved:
+    """The base branch merged into the integration branch, checked; nothing if it is in already.
+    Called under the integration lock. Raises `Refused` for a conflict or red checks."""
+    loaded = runs.load(ctx.repo, run)
+    record = loaded.state.run
+    onto = advance.short(record.branch)
+    base = refs.read(ctx.repo, record.base.ref)
+    if base is None:
+        raise Refused(
+            "missing-base",
+            f"the base branch {advance.short(record.base.ref)} is gone",
+            "bring it back; it is what the run started from",
+        )
+    if objects.is_ancestor(ctx.repo, base, record.tip):
+        return Moved(run=run, onto=onto, commit=record.tip, checked=False, fast_forward=False)
+    tasks = tasks_path_of(ctx, loaded)
+    with merge_workspace(ctx) as workspace:
+        result = merge.merge(ctx.repo, record.tip, base, keep=[tasks], workspace=workspace)
+    if result.tree is None:
+        raise Refused(
+            "update-conflict",
+            f"{advance.short(record.base.ref)} conflicts with {onto} in "
+            f"{', '.join(result.conflicts)}",
+            f"merge it by hand (git switch {onto} && git merge {advance.short(record.base.ref)}), "
+            f"then `git baton update {run} --accept`",
+        )
+    tree = with_plan_text(ctx, loaded.state, result.tree, record.tip, base, tasks)
+    commit = objects.create_commit(
+        ctx.repo,
+        tree,
+        [record.tip, base],
+        f"Update from {advance.short(record.base.ref)}\n\nBaton-Run: {run}\nBaton-Event: update\n",
+        author=ctx.require_identity(),
+        when=ctx.clock.now().wall,
+    )
+    receipts = {}
+    checked = ctx.settings.verify_merged != "never"
+    if checked:
+        proof = require_green(prove(ctx, loaded, commit, record.checks), "the update")
+        receipt = proof.receipt(ctx, loaded, subject=(commit, tree), recipe=result.recipe)
+        receipts[commit] = receipt.decode()
+    intent = advance.new_advance(
+        ctx,
+        loaded,
+        commit,
+        recorded=(Recorded(commit=commit, kind="update"),),
+        receipts=receipts,
+    )
+    message = f"update from {advance.short(record.base.ref)} at {base[:12]}"
+    advance.carry_out(ctx, run, intent, Event(event="update", message=message))
+    return Moved(run=run, onto=onto, commit=commit, checked=checked, fast_forward=False)
+
+
+def with_plan_text(
+    ctx: Context, state: RunState, tree: str, ours: str, theirs: str, tasks: str
+) -> str:
+    """``tree`` with the tasks file that belongs there when a person's branch meets git-baton's
+    ticks: the person's text if it was changed on their side, with every box ticked that is ticked
+    there by hand or resolved in the state."""
+    base = objects.merge_base(ctx.repo, ours, theirs)
+    own = objects.blob_at(ctx.repo, ours, tasks)
+    person = objects.blob_at(ctx.repo, theirs, tasks)
+    before = objects.blob_at(ctx.repo, base, tasks) if base else None
+    if person is None or person == before:
+        text = own
+    elif own is not None and before is not None and write.marks_only_difference(person, before):
+        text = write.carry_ticks(own, source.ticked_keys(person), unit=state.run.unit)
+    else:
+        text = person
+    if text is None:
+        return tree
+    text = write.carry_ticks(text, resolved_by_receipt(state), unit=state.run.unit)
+    return objects.edit_tree(ctx.repo, tree, {tasks: text})
+
+
+def _accept(ctx: Context, loaded: runs.Loaded, foreign: str) -> Moved:
+    """Check the foreign tip and record every commit up to it."""
+    record = loaded.state.run
+    onto = advance.short(record.branch)
+    chain = [c.oid for c in objects.first_parent_chain(ctx.repo, foreign, record.tip)]
+    if not chain or objects.commit_info(ctx.repo, chain[-1]).parents[:1] != (record.tip,):
+        raise Refused(
+            "foreign-mutation",
+            f"{onto} at {foreign[:12]} does not descend from the recorded {record.tip[:12]}",
+            f"put it back: git update-ref {record.branch} {record.tip}",
+        )
+    proof = require_green(prove(ctx, loaded, foreign, record.checks), "what was put there")
+    subject = (foreign, objects.tree_of(ctx.repo, foreign))
+    receipt = proof.receipt(ctx, loaded, subject=subject, covers=tuple(reversed(chain)))
+    intent = advance.new_advance(
+        ctx,
+        loaded,
+        foreign,
+        recorded=tuple(Recorded(commit=oid, kind="accept") for oid in reversed(chain)),
+        receipts={foreign: receipt.decode()},
+    )
+    event = Event(event="accept", message=f"accept {len(chain)} commits up to {foreign[:12]}")
+    advance.carry_out(ctx, record.id, intent, event)
+    return Moved(run=record.id, onto=onto, commit=foreign, checked=True, fast_forward=True)
+
+
+def require_green(proof: Proof, what: str) -> Proof:
+    """``proof`` if every check is green; raises `Refused` ``checks-failed``."""
+    if not proof.green:
+        raise Refused(
+            "checks-failed",
+            f"the checks are red on {what}: {proof.failure_text()}",
+            "mend it, or change the checks with --verify",
+            {"checks": msgspec.to_builtins(proof.checks)},
+        )
+    return proof

@@ -1,0 +1,344 @@
+"""The verbs a worker (or whoever started it) calls for one attempt: bind, heartbeat, verify, seal.
+
+Each of them is fenced: the token decides, inside the compare-and-swap, whether the attempt is still
+the caller's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from gitbaton.engine import contract, prepare
+from gitbaton.engine.context import Context, resolve_attempt, token_for
+from gitbaton.errors import BatonError, Refused
+from gitbaton.evidence import examine as examination
+from gitbaton.evidence import seal as sealing
+from gitbaton.evidence import statement
+from gitbaton.evidence.checks import OnOutput, require_green
+from gitbaton.git import objects
+from gitbaton.model.ids import AttemptId, assignment_id
+from gitbaton.model.packet import Packet
+from gitbaton.model.receipt import CheckResult, Predicate, SealedIn
+from gitbaton.model.run import Attempt, Event, Note, RunState, Sealed
+from gitbaton.model.transitions import ACTIVE, AttemptState
+from gitbaton.rules import lease as leases
+from gitbaton.rules import settle
+from gitbaton.store import notes, runs
+
+
+class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
+    ttl_seconds: int
+    beat: int
+    renewed_at: str
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether an attempt is still the caller's."""
+
+    assignment: str
+    state: AttemptState
+    lease: LeaseView
+    yours: bool
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    assignment: str
+    checks: tuple[CheckResult, ...]
+
+
+class SealResult(msgspec.Struct, frozen=True, kw_only=True):
+    assignment: str
+    commit: str
+    receipt_sha256: str
+    changed_files: tuple[str, ...]
+    checks: tuple[CheckResult, ...]
+    signed: bool
+    sealed_in: SealedIn
+
+
+def bind(ctx: Context, assignment: str, agent_id: str, token: str | None = None) -> Held:
+    """Record the worker's own id; idempotent, a second id is refused."""
+    run, attempt_id = resolve_attempt(ctx, assignment)
+
+    def rule(state: RunState, secret: str) -> RunState:
+        return leases.bind(state, attempt_id, secret, agent_id, ctx.clock.now())
+
+    return _hold(ctx, run, attempt_id, token, rule, "bind", f"bind {attempt_id} to {agent_id}")
+
+
+def heartbeat(
+    ctx: Context,
+    assignment: str | None,
+    token: str | None = None,
+    ttl_seconds: int | None = None,
+) -> Held:
+    """Renew the lease; raises `Refused` ``lease-lost`` when it is no longer the caller's."""
+    run, attempt_id = resolve_attempt(ctx, assignment)
+
+    def rule(state: RunState, secret: str) -> RunState:
+        return leases.heartbeat(state, attempt_id, secret, ctx.clock.now(), ttl_seconds)
+
+    try:
+        return _hold(ctx, run, attempt_id, token, rule, "heartbeat", f"heartbeat of {attempt_id}")
+    except Refused as error:
+        attempt = runs.load(ctx.repo, run).attempt(attempt_id)
+        if attempt is None or error.code not in ("stale-token", "attempt-retired"):
+            raise
+        lost = _held(run, attempt, yours=False)
+        raise Refused("lease-lost", error.message, error.hint, msgspec.to_builtins(lost)) from error
+
+
+def _hold(
+    ctx: Context,
+    run: str,
+    attempt_id: AttemptId,
+    token: str | None,
+    rule: Callable[[RunState, str], RunState],
+    kind: str,
+    message: str,
+) -> Held:
+    secret = token_for(ctx, run, attempt_id, token)
+
+    def step(loaded: runs.Loaded) -> tuple[RunState, Event]:
+        _require_active(loaded, attempt_id)
+        return rule(loaded.state, secret), Event(
+            event=kind, message=message, ticket=attempt_id.ticket, attempt=attempt_id.number
+        )
+
+    attempt = ctx.transact(run, step).attempt(attempt_id)
+    assert attempt is not None
+    return _held(run, attempt, yours=True)
+
+
+def _require_active(loaded: runs.Loaded, attempt_id: AttemptId) -> None:
+    attempt = loaded.attempt(attempt_id)
+    if attempt is not None and attempt.state not in ACTIVE:
+        name = assignment_id(loaded.state.run.id, attempt_id)
+        raise Refused(
+            "attempt-retired",
+            f"{name} is {attempt.state}: it is no longer yours",
+            f"`git baton adopt {name}` revives it when it has a receipt",
+        )
+
+
+def _held(run: str, attempt: Attempt, *, yours: bool) -> Held:
+    return Held(
+        assignment=assignment_id(run, attempt.id),
+        state=attempt.state,
+        lease=LeaseView(
+            ttl_seconds=attempt.lease.ttl_seconds,
+            beat=attempt.lease.beat,
+            renewed_at=attempt.lease.renewed_at,
+        ),
+        yours=yours,
+    )
+
+
+def verify(
+    ctx: Context,
+    assignment: str | None,
+    token: str | None = None,
+    on_output: OnOutput | None = None,
+) -> Verified:
+    """Run the attempt's checks in its worktree: feedback for the worker, no evidence. Raises
+    `Refused` ``checks-failed`` with the results when one is red."""
+    run, attempt_id = resolve_attempt(ctx, assignment)
+    try:
+        heartbeat(ctx, assignment_id(run, attempt_id), token)
+    except Refused as error:
+        ctx.warn(error.message)
+    attempt, packet = _contract(ctx, run, attempt_id)
+    result = sealing.verify_in_place(
+        attempt,
+        packet,
+        ctx.settings,
+        logs=ctx.attempt_dir(run, attempt_id) / "checks",
+        on_output=on_output,
+    )
+    if result.made:
+        prepare.record_paths(ctx, run, attempt_id, prepare.CHECKED, result.made)
+    name = assignment_id(run, attempt_id)
+    require_green(result.checks, {"assignment": name})
+    return Verified(assignment=name, checks=result.checks)
+
+
+def seal(
+    ctx: Context,
+    assignment: str | None,
+    token: str | None = None,
+    followups: Sequence[str] = (),
+    findings: Sequence[str] = (),
+    on_output: OnOutput | None = None,
+) -> SealResult:
+    """Bind a receipt to the attempt's commit: conditions, checks in a clean worktree, record.
+
+    Raises `Refused` with the first condition that does not hold, ``checks-failed``, or - the
+    receipt is kept - ``attempt-retired``.
+    """
+    run, attempt_id = resolve_attempt(ctx, assignment)
+    secret = token_for(ctx, run, attempt_id, token)
+    attempt, packet = _contract(ctx, run, attempt_id)
+    _require_sealable(ctx, run, attempt, secret)
+    loaded = runs.load(ctx.repo, run)
+    examined = examination.examine(
+        ctx.repo,
+        attempt,
+        packet,
+        ctx.settings,
+        prepared=prepare.recorded_paths(ctx, run, attempt_id, prepare.PREPARED),
+        made_by_checks=prepare.recorded_paths(ctx, run, attempt_id, prepare.CHECKED),
+        tasks_paths=(prepare.tasks_path_of(ctx, loaded),),
+    )
+    for warning in examined.warnings:
+        ctx.warn(warning)
+    again = _sealed_before(loaded, attempt, examined.commit, followups, findings)
+    if again is not None:
+        return again
+    objects.sync_objects(ctx.repo, examined.commit, attempt.base_commit)
+    checks = sealing.seal_checks(
+        ctx.repo,
+        attempt,
+        packet,
+        examined,
+        ctx.settings,
+        logs=ctx.attempt_dir(run, attempt_id) / "checks",
+        on_output=on_output,
+    )
+    receipt = sealing.make_receipt(
+        run,
+        attempt,
+        packet,
+        examined,
+        checks,
+        ctx.settings,
+        ctx.clock.now(),
+        findings=findings,
+        followups=followups,
+    )
+    sealed = Sealed(
+        receipt_sha256=hashlib.sha256(receipt).hexdigest(),
+        commit=examined.commit,
+        tree=examined.tree,
+        sealed_in=ctx.settings.seal_in,
+        sealed_at=ctx.clock.now().stamp,
+    )
+    _record(ctx, run, attempt_id, secret, sealed, receipt, followups, findings)
+    return _result(run, attempt_id, sealed, statement.parse(receipt).predicate)
+
+
+def _record(
+    ctx: Context,
+    run: str,
+    attempt_id: AttemptId,
+    secret: str,
+    sealed: Sealed,
+    receipt: bytes,
+    followups: Sequence[str],
+    findings: Sequence[str],
+) -> None:
+    name = assignment_id(run, attempt_id)
+    remarks = tuple(Note(assignment=name, kind="followup", text=t) for t in followups) + tuple(
+        Note(assignment=name, kind="finding", text=t) for t in findings
+    )
+    late: Attempt | None = None
+
+    def step(loaded: runs.Loaded) -> tuple[RunState, Event]:
+        nonlocal late
+        late = None
+        attempt = loaded.attempt(attempt_id)
+        assert attempt is not None
+        leases.require_token(loaded.state, attempt, secret)
+        event = Event(
+            event="seal",
+            message=f"seal {attempt_id} at {sealed.commit[:12]}",
+            ticket=attempt_id.ticket,
+            attempt=attempt_id.number,
+            session=attempt.session,
+        )
+        if attempt.state in ACTIVE:
+            now = ctx.clock.now()
+            return settle.seal(loaded.state, attempt, sealed, receipt, remarks, now), event
+        late = attempt
+        return settle.seal_late(loaded.state, attempt, sealed, receipt), event
+
+    ctx.transact(run, step)
+    try:
+        notes.write(ctx.repo, run, {sealed.commit: receipt}, ctx.clock)
+    except BatonError as error:
+        ctx.warn(f"the note was not written ({error.message}); `git baton notes rebuild` makes it")
+    if late is not None:
+        raise Refused(
+            "attempt-retired",
+            f"{name} is {late.state}; its receipt is kept, but resolves nothing by itself",
+            f"`git baton adopt {name}` makes it count",
+        )
+
+
+def _require_sealable(ctx: Context, run: str, attempt: Attempt, secret: str) -> None:
+    state = runs.load(ctx.repo, run).state
+    leases.require_token(state, attempt, secret)
+    if attempt.state == "closed":
+        name = assignment_id(run, attempt.id)
+        raise Refused("attempt-retired", f"{name} is closed", f"see `git baton show {name}`")
+
+
+def _sealed_before(
+    loaded: runs.Loaded,
+    attempt: Attempt,
+    commit: str,
+    followups: Sequence[str],
+    findings: Sequence[str],
+) -> SealResult | None:
+    """The receipt of the same commit, if it was sealed already (and nothing new is to be noted)."""
+    run = loaded.state.run.id
+    if attempt.state == "succeeded" and attempt.sealed and attempt.sealed.commit != commit:
+        raise Refused(
+            "already-integrated",
+            f"{run}/{attempt.id} is integrated at {attempt.sealed.commit[:12]}, without what came "
+            "after",
+            f"`git baton reopen {attempt.ticket}` makes the ticket claimable again",
+        )
+    if attempt.sealed is None or attempt.sealed.commit != commit:
+        return None
+    receipt = loaded.receipt(attempt.id)
+    if receipt is None or statement.digest(receipt) != attempt.sealed.receipt_sha256:
+        return None
+    predicate = statement.parse(receipt).predicate
+    changed = (tuple(followups), tuple(findings)) != (predicate.followups, predicate.findings)
+    if attempt.state == "sealed" and changed and (followups or findings):
+        return None
+    if attempt.state not in ACTIVE and attempt.state != "succeeded":
+        return None
+    return _result(run, attempt.id, attempt.sealed, predicate)
+
+
+def _result(
+    run: str, attempt_id: AttemptId, sealed: Sealed, predicate: Predicate
+) -> SealResult:
+    return SealResult(
+        assignment=assignment_id(run, attempt_id),
+        commit=sealed.commit,
+        receipt_sha256=sealed.receipt_sha256,
+        changed_files=predicate.changed_files,
+        checks=predicate.checks,
+        signed=False,
+        sealed_in=predicate.sealed_in,
+    )
+
+
+def _contract(ctx: Context, run: str, attempt_id: AttemptId) -> tuple[Attempt, Packet]:
+    """Attempt and packet; the packet's stored bytes must be the ones recorded at the claim."""
+    loaded = runs.load(ctx.repo, run)
+    attempt = loaded.attempt(attempt_id)
+    assert attempt is not None
+    stored = loaded.packet(attempt_id)
+    if stored is None or hashlib.sha256(stored).hexdigest() != attempt.packet_sha256:
+        raise Refused(
+            "packet-damaged",
+            f"the packet of {run}/{attempt_id} is not the one recorded at the claim",
+            f"`git baton abandon {attempt_id} --force` and claim the ticket again",
+        )
+    return attempt, contract.read_packet(ctx, run, attempt_id, stored)
