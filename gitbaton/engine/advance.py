@@ -93,7 +93,7 @@ def carry_out(
     def begin(loaded: runs.Loaded) -> tuple[RunState, Event]:
         state = loaded.state
         if state.run.tip != intent.old:
-            raise Conflict("ref-moved", f"{intent.branch} was moved meanwhile", "try again")
+            raise Conflict("tip-moved", f"{intent.branch} was moved meanwhile", "try again")
         state = settle.begin(also(state) if also else state, intent)
         state = replace(with_intent(state, intent), parents=(*state.parents, intent.new))
         return state, replace(event, event=f"{event.event}-intent")

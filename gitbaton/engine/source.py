@@ -141,7 +141,7 @@ def read(ctx: Context, found: Found, order: Order | None, unit: Unit | None) -> 
             f"{path}:{first.line}: {first.message}" if first.line else f"{path}: {first.message}",
             "`git baton plan --check` shows everything that was read",
         )
-    return Reading(plan, dict(_blobs(ctx, found)), path, text)
+    return Reading(plan, _blobs(ctx, found), path, text)
 
 
 def ticked_keys(text: bytes) -> frozenset[str]:
@@ -232,19 +232,39 @@ def _project(ctx: Context, top: Path, project: str | None) -> str | None:
 # --- the files of the change folder ------------------------------------------------------------
 
 
-def _blobs(ctx: Context, found: Found) -> Iterator[tuple[str, str]]:
+_Signature = tuple[tuple[str, int, int], ...]
+_read_before: dict[Path, tuple[_Signature, dict[str, str]]] = {}
+
+
+def _blobs(ctx: Context, found: Found) -> dict[str, str]:
     """Path in the tree and object id of every file of the change folder."""
     root = found.target.folder
-    if isinstance(found.folder, openspec.DiskFolder):
-        top = Path(found.source.at)
+    if not isinstance(found.folder, openspec.DiskFolder):
+        commit = objects.resolve(ctx.repo, found.source.at)
+        return dict(objects.walk_blobs(ctx.repo, commit, root)) if commit else {}
+    # A runner asks after every ticket: as long as no file looks different, the answer stands.
+    top = Path(found.source.at)
+    signature = _signature(top / root)
+    before = _read_before.get(top / root)
+    if before is None or before[0] != signature:
+        blobs = {}
         for path in dict.fromkeys((*_files_on_disk(top, root), found.tasks_path)):
             data = found.folder.read(path)
             if data is not None:
-                yield path, objects.write_blob(ctx.repo, data)
-        return
-    commit = objects.resolve(ctx.repo, found.source.at)
-    if commit is not None:
-        yield from objects.walk_blobs(ctx.repo, commit, root)
+                blobs[path] = objects.write_blob(ctx.repo, data)
+        before = _read_before[top / root] = (signature, blobs)
+    return before[1]
+
+
+def _signature(folder: Path) -> _Signature:
+    """Name, size and time of change of every file below ``folder``."""
+    found = []
+    for here, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(here, name)
+            facts = os.lstat(path)
+            found.append((path, facts.st_size, facts.st_mtime_ns))
+    return tuple(sorted(found))
 
 
 def _files_on_disk(top: Path, root: str) -> list[str]:

@@ -122,17 +122,19 @@ def commit_all(path: Path, message: str, exclude: Collection[str] = ()) -> str |
 
     Hooks and settings of the user apply; a merge in progress is finished. Returns the new HEAD,
     None when there was nothing to commit; raises `Refused` ``commit-failed`` with the output.
+    ``exclude`` names files, and directories with a ``/`` at the end, as `untracked` gives them.
     """
     place = place_of(path)
-    specs = [":(top)", *(f":(top,exclude,literal){name}" for name in exclude)]
-    staged = _git(
-        path,
-        ["add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"],
-        stdin=b"\0".join(map(os.fsencode, specs)),
-        check=False,
-    )
-    if staged.code:
-        raise _commit_failed(path, staged)
+    specs = [":(top)"]
+    if exclude:  # not by an exclude pathspec: git fails on one that names an ignored file
+        listed = _entries(_git(path, _STATUS).out)
+        wanted = (name for _, name in listed if not _covered(name, exclude))
+        specs = [f":(top,literal){name}" for name in wanted]
+    if specs:
+        add = ["add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"]
+        staged = _git(path, add, stdin=b"\0".join(map(os.fsencode, specs)), check=False)
+        if staged.code:
+            raise _commit_failed(path, staged)
     if not (place.git_dir / "MERGE_HEAD").exists() and not _anything_staged(path, place):
         return None
     done = _git(
@@ -345,6 +347,10 @@ def _anything_staged(path: Path, place: Repository) -> bool:
         return bool(len(handle.index.diff_to_tree(handle.head.peel(pygit2.Tree))))
     except pygit2.GitError:  # an index format that libgit2 does not read
         return bool(_git(path, ["diff", "--cached", "--quiet"], check=False).code)
+
+
+def _covered(name: str, listed: Collection[str]) -> bool:
+    return any(name == one or name.startswith(one.rstrip("/") + "/") for one in listed)
 
 
 def _commit_failed(path: Path, output: process.Output) -> Refused:

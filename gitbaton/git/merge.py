@@ -72,8 +72,9 @@ def merge(
     tree, *names = output.out.split(b"\0")
     if output.code == 0:
         return Merge(tree.decode(), (), recipe)
-    conflicts = dict.fromkeys(os.fsdecode(name) for name in names if name)
-    return Merge(None, tuple(conflicts), recipe)
+    # where a file and a directory meet, git adds "~" and the commit to the file's name
+    plain = (os.fsdecode(n).removesuffix(f"~{ours}").removesuffix(f"~{side}") for n in names if n)
+    return Merge(None, tuple(dict.fromkeys(plain)), recipe)
 
 
 def merge_recipe(repo: Repository) -> dict[str, str]:

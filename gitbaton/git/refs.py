@@ -84,7 +84,7 @@ def cas(
                 return  # set, and failed only in what comes after
             lock = _held_lock(repo, ref)
             _explain(repo, ref, old, new, error, locked=lock is not None)
-            if ours and lock is not None and remove_leftover_lock(repo, str(lock)):
+            if ours and lock is not None and remove_leftover_lock(repo, str(lock), QUIET):
                 print(f"git-baton: removed a lock left behind: {lock}", file=sys.stderr)
             elif time.monotonic() > deadline:
                 if lock is None:

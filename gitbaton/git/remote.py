@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pygit2
-
-from gitbaton.errors import Busy, RepositoryError
+from gitbaton.errors import Busy
 from gitbaton.git import process
 from gitbaton.git.repo import Repository
 
@@ -32,31 +28,23 @@ def add_fetch_refspec(repo: Repository, remote: str, refspec: str) -> bool:
 
 def config_add(repo: Repository, key: str, value: str) -> None:
     """Give ``key`` one more value in the repository's own configuration."""
-    # the pattern matches no value, so that one is added
-    _change(repo, key, lambda config: config.set_multivar(key, "^$.", value))
+    _config(repo, "--add", key, value)
 
 
 def config_set(repo: Repository, key: str, value: str) -> None:
     """Make ``value`` the only one of ``key`` in the repository's own configuration."""
-
-    def change(config: pygit2.Config) -> None:
-        if key in config:
-            config.delete_multivar(key, ".*")
-        config[key] = value
-
-    _change(repo, key, change)
+    _config(repo, "--replace-all", key, value)
 
 
-def _change(repo: Repository, key: str, change: Callable[[pygit2.Config], None]) -> None:
+def _config(repo: Repository, how: str, key: str, value: str) -> None:
+    # by git, for libgit2 does not quote what it writes: a value with quotes breaks the file
     path = repo.common_dir / "config"
-    try:
-        change(pygit2.Config(str(path)))
-    except (pygit2.GitError, OSError, ValueError) as error:
-        if (path.parent / "config.lock").exists():
-            raise Busy("config-locked", f"another process holds {path}.lock") from error
-        raise process.storage_error(str(error)) or RepositoryError(
-            "bad-config", f"{key} could not be set: {error}"
-        ) from error
+    args = ["config", "--file", str(path), how, key, value]
+    output = process.git(args, repo.common_dir, check=False)
+    if output.code and path.with_name("config.lock").exists():
+        raise Busy("config-locked", f"another process holds {path}.lock")
+    if output.code:
+        raise process.failure(output, args)
 
 
 def default_branch(repo: Repository) -> str | None:

@@ -244,9 +244,7 @@ def _nameless(repo: Repository, path: Path) -> list[Path]:
     return [
         git_dir
         for git_dir in _git_dirs(repo)
-        if begun.fullmatch(git_dir.name)
-        and _text(git_dir / "gitdir") is None
-        and _lock_reason(git_dir) in (None, _MAKING, _REMOVING)
+        if begun.fullmatch(git_dir.name) and _text(git_dir / "gitdir") is None
     ]
 
 
@@ -274,11 +272,14 @@ def _same_place(recorded: Path, real: Path) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
-    with path.open("w", errors="surrogateescape") as file:
+    """Replace a small file as a whole: whoever is killed leaves the old one or the new."""
+    begun = path.with_name(f"{path.name}.new")
+    with begun.open("w", errors="surrogateescape") as file:
         file.write(text)
         file.flush()
         if process.fsync_enabled():
             os.fsync(file.fileno())
+    begun.rename(path)
 
 
 def _remove_directory(path: Path) -> None:

@@ -33,15 +33,25 @@ def encode_over(value: msgspec.Struct, previous: bytes | None) -> bytes:
 
 
 def _carry(document: Any, previous: Any, value: Any) -> None:
-    """Copy unknown keys from ``previous`` into ``document``, through nested structs."""
-    if not (isinstance(document, dict) and isinstance(previous, dict)):
-        return
-    known = {field.encode_name for field in msgspec.structs.fields(value)}
-    tag = value.__struct_config__.tag_field
-    for key, old in previous.items():
-        if key not in known and key != tag:
-            document[key] = old
-    for field in msgspec.structs.fields(value):
-        child = getattr(value, field.name)
-        if isinstance(child, msgspec.Struct) and field.encode_name in document:
-            _carry(document[field.encode_name], previous.get(field.encode_name), child)
+    """Copy unknown keys from ``previous`` into ``document``, through nested structs and through
+    maps and sequences of them."""
+    if isinstance(value, msgspec.Struct) and isinstance(previous, dict):
+        names = value.__struct_encode_fields__
+        known = {*names, value.__struct_config__.tag_field}
+        document.update({key: old for key, old in previous.items() if key not in known})
+        for name, field in zip(names, value.__struct_fields__, strict=True):
+            if name in previous:
+                _carry(document[name], previous[name], getattr(value, field))
+    elif isinstance(value, dict) and isinstance(previous, dict):
+        for key in value.keys() & previous.keys():
+            _carry(document[key], previous[key], value[key])
+    elif isinstance(value, tuple) and isinstance(previous, list):
+        same = len(value) and isinstance(value[0], msgspec.Struct)
+        for now, old, item in zip(document, previous, value, strict=False) if same else ():
+            if _identity(now) == _identity(old):
+                _carry(now, old, item)
+
+
+def _identity(item: Any) -> object:
+    """What tells that two elements of a sequence are the same thing: key or commit."""
+    return (item.get("key"), item.get("commit")) if isinstance(item, dict) else item

@@ -16,7 +16,7 @@ Unit = Literal["task", "section"]
 Mark = Literal["open", "done", "canceled"]
 
 
-class Criterion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Criterion(msgspec.Struct, frozen=True, kw_only=True):
     """A box that is ticked together with its ticket. ``key`` is the one it has as a ticket: should
     its ticket be done before it."""
 
@@ -26,7 +26,7 @@ class Criterion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     line: int
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Section(msgspec.Struct, frozen=True, kw_only=True):
     """A phase of the plan. ``text`` is its prose; ``line`` the 1-based line of its heading (0: the
     boxes above the first heading)."""
 
@@ -36,7 +36,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     text: str = ""
 
 
-class Ticket(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     """One unit of work.
 
     A ticket waits for every key in ``needs`` and for every ticket of a lower ``level``. ``mark``
@@ -80,7 +80,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 
-class Umbrella(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Umbrella(msgspec.Struct, frozen=True, kw_only=True):
     """A box whose children are tickets; resolved when they are."""
 
     key: str
@@ -91,7 +91,7 @@ class Umbrella(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     done: bool = False
 
 
-class Remark(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Remark(msgspec.Struct, frozen=True, kw_only=True):
     """Something the reader has to say about a line (1-based; 0: the file)."""
 
     line: int
@@ -99,7 +99,7 @@ class Remark(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     message: str
 
 
-class Boxes(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Boxes(msgspec.Struct, frozen=True, kw_only=True):
     """Where every checkbox line went; ``total`` is the sum of the other four."""
 
     total: int = 0
@@ -109,7 +109,7 @@ class Boxes(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reported: int = 0
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done, in plan order. ``revision`` counts from 1 within a run."""
 
     revision: int = 1

@@ -22,7 +22,8 @@ def with_live(state: RunState, **changes: Any) -> RunState:
 
 
 def put(state: RunState, attempt: Attempt) -> RunState:
-    """``state`` with ``attempt`` in it, new or changed; to be written by the next commit."""
+    """``state`` with ``attempt`` in it, new or changed. While it is not over it lies in ``live``
+    only; when it is, the next commit writes it to its place."""
     attempts = {k: a for k, a in state.live.attempts.items() if k != str(attempt.id)}
     if not attempt.terminal:
         attempts[str(attempt.id)] = attempt
@@ -30,10 +31,11 @@ def put(state: RunState, attempt: Attempt) -> RunState:
     known = records.get(attempt.ticket, TicketRecord())
     if attempt.number > known.last:
         records = {**records, attempt.ticket: replace(known, last=attempt.number)}
+    over = {k: a for k, a in state.touched.items() if k != attempt.id}
+    if attempt.terminal:
+        over[attempt.id] = attempt
     return replace(
-        state,
-        live=replace(state.live, attempts=attempts, records=records),
-        touched={**state.touched, attempt.id: attempt},
+        state, live=replace(state.live, attempts=attempts, records=records), touched=over
     )
 
 

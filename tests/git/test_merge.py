@@ -32,7 +32,7 @@ def really(repo_dir: Path, ours: str, theirs: str) -> tuple[str | None, set[str]
     git(repo_dir, "checkout", "-q", "--detach", ours)
     git(repo_dir, "merge", "-q", "--no-edit", "--no-ff", theirs, code=None)
     unmerged = git(repo_dir, "diff", "--name-only", "-z", "--diff-filter=U").split("\0")
-    conflicts = {name for name in unmerged if name}
+    conflicts = {name.removesuffix("~HEAD").removesuffix(f"~{theirs}") for name in unmerged if name}
     tree = None if conflicts else git(repo_dir, "rev-parse", "HEAD^{tree}")
     git(repo_dir, "reset", "-q", "--hard", ours)
     return tree, conflicts

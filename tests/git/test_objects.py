@@ -76,9 +76,7 @@ def test_editing_from_nothing_and_to_nothing(repo_dir: Path, repo: Repository) -
 
 
 def test_odd_names_survive(repo_dir: Path, repo: Repository) -> None:
-    tree = objects.edit_tree(
-        repo, None, {f"d/{name}": name.encode(errors="surrogateescape") for name in ODD}
-    )
+    tree = objects.edit_tree(repo, None, {f"d/{name}": os.fsencode(name) for name in ODD})
     assert set(files(repo_dir, tree)) == {f"d/{name}" for name in ODD}
     for name in ODD:
         assert objects.blob_at(repo, tree, f"d/{name}") == os.fsencode(name)
@@ -205,9 +203,12 @@ def test_syncing_touches_what_is_new(
     tip = commit(repo_dir, {"d/three": "3"})
     synced: list[str] = []
     real = os.fsync
-    monkeypatch.setattr(
-        os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), real(fd))[1]
-    )
+
+    def fsync(fd: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
     objects.sync_objects(repo, tip, base)
     names = {Path(name).parent.name + Path(name).name for name in synced if "/pack/" not in name}
     loose = git(repo_dir, "rev-list", "--objects", "--no-object-names", f"{tip}^..{tip}").split()

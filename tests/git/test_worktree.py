@@ -235,9 +235,15 @@ worktree.add(open_repository(Path(sys.argv[1])), Path(sys.argv[2]), sys.argv[3],
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 @pytest.mark.parametrize("call", ["mkdir", "rename", "write", "unlink", "fsync", "link"])
 def test_killed_while_making_one(
-    repo_dir: Path, repo: Repository, head: str, top: Path, call: str
+    repo_dir: Path,
+    repo: Repository,
+    head: str,
+    top: Path,
+    call: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """kill -9 of us or of our git at the n-th call: the next try finds nothing in its way."""
+    monkeypatch.setattr(refs, "QUIET", 0.2)
     for number in (1, 2, 3, 5, 8):
         inject = f"inject={call}:signal=KILL:when={number}"
         command = [sys.executable, "-c", KILLED, str(repo_dir), str(top), BRANCH, head]

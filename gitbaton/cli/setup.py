@@ -1,0 +1,83 @@
+"""Verbs around a run: set up, try out, look at settings, find out what is wrong."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from gitbaton.cli import verb as common
+from gitbaton.cli.output import Answer, context, current
+from gitbaton.cli.verb import Verbs, verb
+from gitbaton.errors import Refused
+from gitbaton.report import lines, text
+
+
+@verb("init")
+def init() -> Answer:
+    """Set up this repository: fetch refspecs, display of notes.
+
+    Shows each change; idempotent. Not needed to run anything.
+    """
+    from gitbaton.engine import setup
+
+    return Answer(setup.init(context()), text.changes)
+
+
+@verb("demo")
+@click.argument("directory", required=False, metavar="[DIR]", type=click.Path(path_type=Path))
+def demo(directory: Path | None) -> Answer:
+    """Run the whole loop in a new repository, to see how it works.
+
+    In a temporary folder (or DIR) that stays. Scripted workers; no network, no key.
+    """
+    from gitbaton.runner.demo import demo as runner_demo
+
+    out = current()
+    plain = out.json or out.color is False or not sys.stderr.isatty()
+    return Answer({"directory": str(runner_demo(directory, plain))}, text.demonstrated)
+
+
+@verb("config")
+def config() -> Answer:
+    """Show all settings with origin and meaning."""
+    from gitbaton.engine import setup
+
+    shown = setup.config(context())
+    for key in shown.unknown:
+        current().warn(f"{key} means nothing to git-baton: a typing error?")
+    return Answer(shown, text.settings)
+
+
+@verb("doctor")
+@click.option("--fix", is_flag=True, help="Put right what loses nothing.")
+def doctor(fix: bool) -> Answer:
+    """Check the environment and the repository."""
+    from gitbaton.engine.doctor import examine
+
+    report = examine(current().warn, fix=fix)
+    wrong = [check for check in report.checks if not check.ok]
+    error = None
+    if wrong:
+        failed = lines.plural(len(wrong), "check")
+        error = Refused("unhealthy", f"{failed} failed: {wrong[0].message}", wrong[0].fix)
+    return Answer(report, text.doctor, error)
+
+
+@click.group("notes", cls=Verbs)
+def notes() -> None:
+    """Rebuild the git notes that show receipts."""
+
+
+@notes.command("rebuild")
+@common.run_argument
+def rebuild(run: str | None) -> Answer:
+    """Make the notes of a run anew from its state."""
+    from gitbaton.engine.context import resolve_run
+    from gitbaton.store import notes as store_notes
+
+    ctx = context()
+    name = resolve_run(ctx, run)
+    changed = store_notes.rebuild(ctx.repo, name, ctx.clock)
+    return Answer({"run": name, "changed": changed}, text.rebuilt)

@@ -1,0 +1,326 @@
+"""The scheduler of `run`: hand out, collect, integrate, and again.
+
+It runs in the main thread and is the only one that integrates. Attempts that were sealed while it
+did so are integrated together in the next chain; nothing here ever waits by looking again, but for
+what other processes do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import queue
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from gitbaton.engine import dispatch, reconcile
+from gitbaton.engine.context import Context, known_run, resolve_run
+from gitbaton.model.action import ActionBatch, Blocked, Dispatch, Recover, ResolveMerge, Wait
+from gitbaton.model.ids import AttemptId
+from gitbaton.model.transitions import WORKING
+from gitbaton.runner import process
+from gitbaton.runner.attempt import Ended, Terms, Work, attend
+from gitbaton.runner.session import GRACE, LEASE, Resumed, attempt_lock, resume
+from gitbaton.store import runs
+
+POLL = 2.0  # seconds between two looks at what others are doing
+
+
+class Limits(NamedTuple):
+    """What ends a run that burns: ``deadline`` in monotonic seconds, ``attempts`` claimed."""
+
+    minutes: float | None
+    deadline: float | None
+    attempts: int | None
+
+    @classmethod
+    def of(cls, minutes: float | None, attempts: int | None) -> Limits:
+        """Limits that count from now."""
+        deadline = None if minutes is None else time.monotonic() + minutes * 60
+        return cls(minutes, deadline, attempts)
+
+    def seconds_left(self) -> float | None:
+        """Until the deadline, at least 0; None without one."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+
+class Loop:
+    """One `run`. ``busy`` are the attempts whose threads have not reported yet."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        run: str | None,
+        jobs: int,
+        limits: Limits,
+        first: Callable[[str, int], ActionBatch],
+    ) -> None:
+        self._terms = terms
+        self._ctx = terms.ctx
+        self._wanted = run
+        self._run = ""
+        self._jobs = jobs
+        self._limits = limits
+        self._claimed = 0
+        self._first = first
+        self._busy: dict[str, threading.Thread] = {}
+        self._backlog: deque[Resumed] = deque()
+        self._reports: queue.SimpleQueue[Ended] = queue.SimpleQueue()
+        self._sealed: dict[str, Work] = {}
+        self._told: set[str] = set()
+
+    def go(self) -> ActionBatch:
+        """Until nothing is left to do, or nothing can be done."""
+        self._resume(resolve_run(self._ctx, self._wanted, must_exist=False))
+        batch = self._accept(self._first(self._terms.session, self._capacity()))
+        while True:
+            if self._limits.seconds_left() == 0:
+                self.stop()
+                over = f"{self._limits.minutes:g} minutes are over"
+                return self._limit(batch, "max-minutes", over)
+            if self._busy:
+                ended = self._collect()
+                if ended:
+                    batch = self._settle(ended, batch)
+            elif batch.state in ("complete", "blocked", "paused"):
+                return batch
+            elif self._limits.attempts is not None and self._claimed >= self._limits.attempts:
+                return self._limit(
+                    batch, "max-total-attempts", f"{self._limits.attempts} attempts were started"
+                )
+            else:
+                self._wait_for_others(batch)
+                self._resume(self._run)
+                batch = self._accept(self._actions())
+
+    def stop(self) -> None:
+        """Stop all workers and leave everything resumable; a second Ctrl-C shortens the wait."""
+        crew = self._terms.crew
+        with contextlib.suppress(KeyboardInterrupt):
+            crew.stop(signal.SIGTERM)
+            self._join(GRACE)
+        crew.stop(signal.SIGKILL)
+        process.kill_children()  # checks of seals; the main thread's own have ended
+        self._join(GRACE)
+        for resumed in self._backlog:
+            resumed.lock.release()
+
+    def nothing_left(self) -> bool:
+        """Whether no attempt of this session waits to be resumed."""
+        return not self._left()
+
+    def left_text(self) -> str:
+        """How many attempts can be resumed, as the end of a sentence."""
+        number = len(self._left())
+        return f"{number or 'no'} attempt{'' if number == 1 else 's'} under way"
+
+    def _left(self) -> list[str]:
+        if not self._run or not known_run(self._ctx, self._run):
+            return []
+        attempts = runs.load_live(self._ctx.repo, self._run)[2].attempts
+        mine = self._terms.session
+        return [key for key, a in attempts.items() if a.session == mine and a.state in WORKING]
+
+    # --- asking the engine ----------------------------------------------------------------------
+
+    def _actions(self) -> ActionBatch:
+        context, capacity = self._claiming()
+        return dispatch.actions(
+            context, self._run, session=self._terms.session, capacity=capacity, lease=LEASE
+        )
+
+    def _reconcile(self, ended: Ended) -> ActionBatch:
+        context, capacity = self._claiming()
+        return reconcile.reconcile(
+            context,
+            ended.work.assignment,
+            outcome="completed" if ended.outcome == "completed" else "failed",
+            session=self._terms.session,
+            capacity=capacity,
+            token=ended.work.token,
+            message=ended.message,
+        )
+
+    def _capacity(self) -> int:
+        """How many attempts this session may hold. Toward the limit of attempts that is less than
+        it could be: whatever is integrated by the same call makes room for as many claims."""
+        if self._limits.attempts is None:
+            return self._jobs
+        return min(self._jobs, max(0, self._limits.attempts - self._claimed))
+
+    def _claiming(self) -> tuple[Context, int]:
+        """Context and capacity for a call that may claim. A session's capacity is at least one, so
+        nothing is claimed by allowing the run nothing."""
+        capacity = self._capacity()
+        if capacity > 0:
+            return self._ctx, capacity
+        settings = replace(self._ctx.settings, max_active=0)
+        return dataclasses.replace(self._ctx, settings=settings), 1
+
+    def _resume(self, run: str) -> None:
+        if not known_run(self._ctx, run):
+            return
+        self._run = run
+        for resumed in resume(self._ctx, run, self._terms.session):
+            self._terms.leases.add(resumed.work.assignment, resumed.work.token)
+            self._backlog.append(resumed)
+        self._fill()
+
+    # --- scheduling -----------------------------------------------------------------------------
+
+    def _accept(self, batch: ActionBatch) -> ActionBatch:
+        """Take what a batch hands out; tell what it says."""
+        self._run = batch.run
+        self._tell_integrated()
+        for action in batch.actions:
+            if isinstance(action, Dispatch | ResolveMerge):
+                self._claimed += 1
+                lock = attempt_lock(self._ctx, batch.run, _id(action))
+                lock.acquire()
+                self._terms.leases.add(action.assignment, action.token)
+                self._backlog.append(Resumed(action, lock, bound=False))
+            elif isinstance(action, Recover):
+                self._tell_recovery(action)
+        for warning in batch.warnings:
+            self._tell_once(f"warning: {warning}")
+        self._fill()
+        self._show_progress()
+        return batch
+
+    def _fill(self) -> None:
+        """Give each free seat an attempt."""
+        while self._backlog and len(self._busy) < self._jobs:
+            resumed = self._backlog.popleft()
+            work = resumed.work
+            self._terms.view.started(
+                str(_id(work)),
+                _headline(work),
+                Path(work.packet).with_name("log"),
+            )
+            thread = threading.Thread(
+                target=self._attend, args=(resumed,), name=work.assignment, daemon=True
+            )
+            self._busy[work.assignment] = thread
+            thread.start()
+
+    def _attend(self, resumed: Resumed) -> None:
+        ended = attend(self._terms, self._run, resumed.work, resumed.lock, bound=resumed.bound)
+        self._reports.put(ended)
+
+    def _collect(self) -> list[Ended]:
+        """Reports of attempts that ended; waits for one, at most until the deadline."""
+        try:
+            ended = [self._reports.get(timeout=self._limits.seconds_left())]
+        except queue.Empty:
+            return []
+        while not self._reports.empty():
+            ended.append(self._reports.get())
+        return ended
+
+    def _settle(self, ended: list[Ended], batch: ActionBatch) -> ActionBatch:
+        """Reconcile what ended; the sealed ones together as far as the engine does so."""
+        for report in ended:
+            del self._busy[report.work.assignment]
+            if report.outcome == "completed":
+                self._sealed[report.work.assignment] = report.work
+                self._terms.view.phase(str(_id(report.work)), "integrates")
+            else:
+                self._terms.view.ended(str(_id(report.work)))
+        for report in ended:
+            if report.error is not None:
+                raise report.error
+        for report in ended:
+            if report.outcome == "failed":
+                batch = self._accept(self._reconcile(report))
+            elif report.outcome == "lost":
+                self._terms.view.event(str(_id(report.work)), "taken over by another session")
+        for report in ended:
+            # One reconcile integrates all that are sealed by then.
+            if report.work.assignment in self._sealed:
+                batch = self._accept(self._reconcile(report))
+        if all(report.outcome == "lost" for report in ended) and not self._busy:
+            batch = self._accept(self._actions())
+        return batch
+
+    def _tell_integrated(self) -> None:
+        """Tell what became of the attempts that were sealed here."""
+        if not self._sealed:
+            return
+        loaded = runs.load(self._ctx.repo, self._run)
+        for assignment, work in list(self._sealed.items()):
+            attempt = loaded.attempt(_id(work))
+            if attempt is None or attempt.state in ("sealed", "integrating"):
+                continue
+            del self._sealed[assignment]
+            name = str(attempt.id)
+            if attempt.state == "succeeded":
+                self._terms.view.event(name, "integrated", good=True)
+            elif attempt.failure is not None and attempt.state == "blocked-review":
+                self._terms.view.event(name, _first_line(attempt.failure.message), bad=True)
+            self._terms.view.ended(name)
+
+    def _wait_for_others(self, batch: ActionBatch) -> None:
+        pause = POLL
+        for action in batch.actions:
+            if isinstance(action, Wait):
+                pause = action.poll_after_seconds or POLL
+                if action.active:
+                    self._tell_once(f"waiting: {action.reason} ({', '.join(action.active)})")
+                if action.undelivered:
+                    self._tell_once(action.hint)
+        left = self._limits.seconds_left()
+        time.sleep(pause if left is None else min(pause, left))
+
+    def _limit(self, batch: ActionBatch, name: str, reason: str) -> ActionBatch:
+        blocked = Blocked(
+            code=name,
+            reason=f"--{name}: {reason}",
+            hint="the same command goes on; work that was stopped is resumed",
+        )
+        return replace(batch, state="blocked", actions=(blocked,))
+
+    def _join(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        for thread in self._busy.values():
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    # --- telling --------------------------------------------------------------------------------
+
+    def _tell_recovery(self, action: Recover) -> None:
+        then = "waits for a decision"
+        if action.next == "retry":
+            then = f"again as {action.retried_as}" if action.retried_as else "to be tried again"
+        if (told := f"{action.assignment}: {action.reason}") not in self._told:
+            self._told.add(told)
+            name = action.assignment.partition("/")[2]
+            self._terms.view.event(name, f"{action.reason}, {then}", bad=True)
+
+    def _tell_once(self, text: str) -> None:
+        if text and text not in self._told:
+            self._told.add(text)
+            self._terms.view.say(text)
+
+    def _show_progress(self) -> None:
+        found = runs.load_live(self._ctx.repo, self._run)[2]
+        self._terms.view.progress(found.total - len(found.missing), found.total)
+
+
+def _id(work: Work) -> AttemptId:
+    return AttemptId(work.ticket, work.attempt)
+
+
+def _headline(work: Work) -> str:
+    if isinstance(work, ResolveMerge):
+        return f"resolve the conflict in {', '.join(work.conflicts)}"
+    return work.title + (" (again)" if work.redelivered else "")
+
+
+def _first_line(message: str) -> str:
+    return next((line for line in message.splitlines() if line.strip()), "waits for a decision")

@@ -1,0 +1,319 @@
+"""Files of a worktree: nothing hidden stays hidden, nothing uncommitted is lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gitbaton.errors import Busy, Conflict, Refused, RepositoryError
+from gitbaton.git import checkout, refs, worktree
+from gitbaton.git.repo import Repository
+
+from .shell import commit, git, write
+
+ODD = ["sp ace", "quo'te\"", "$HOME", "new\nline", "-dash", "#x", "!y", "st*r", "[b]"]
+ODD.append(os.fsdecode(b"by\xffte"))
+
+
+@pytest.fixture
+def head(repo_dir: Path) -> str:
+    return commit(repo_dir, {"f": "1\n", "d/g": "2\n", ".gitignore": "*.o\nnode_modules/\n"})
+
+
+@pytest.fixture
+def top(repo: Repository, head: str, tmp_path: Path) -> Path:
+    path = tmp_path / "work"
+    worktree.add(repo, path, "refs/heads/work", head)
+    return path
+
+
+def fresh(top: Path) -> list[tuple[str, str]]:
+    return checkout.status(top, fresh_index=True).entries
+
+
+# --- status ------------------------------------------------------------------------------------
+
+
+def test_what_is_changed(top: Path) -> None:
+    assert fresh(top) == []
+    write(top, {"f": "x\n", "d/g": None, "new": "", "deep/er/new": "", "a.o": ""})
+    expected = [(" D", "d/g"), (" M", "f"), ("??", "deep/er/new"), ("??", "new")]
+    assert fresh(top) == expected
+    assert checkout.status(top, fresh_index=False).entries == expected
+    assert checkout.untracked(top, ignored=False) == {"new", "deep/er/new"}
+    write(top, {"node_modules/x/y": "", "node_modules/z": ""})
+    assert checkout.untracked(top, ignored=True) == {"new", "deep/er/new", "a.o", "node_modules/"}
+
+
+def test_odd_names_are_reported_as_they_are(top: Path) -> None:
+    write(top, dict.fromkeys(ODD, "x"))
+    assert fresh(top) == sorted((("??", name) for name in ODD), key=lambda e: os.fsencode(e[1]))
+
+
+@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
+def test_flags_of_the_index_hide_nothing(top: Path, flag: str) -> None:
+    git(top, "update-index", flag, "f")
+    write(top, {"f": "hidden\n"})
+    assert checkout.status(top, fresh_index=False).clean
+    assert fresh(top) == [(" M", "f")]
+
+
+def test_a_staged_edit_and_a_mode_are_changes(top: Path) -> None:
+    write(top, {"f": "staged\n"})
+    git(top, "add", "f")
+    (top / "d" / "g").chmod(0o755)
+    assert fresh(top) == [(" M", "d/g"), (" M", "f")]
+
+
+def test_line_endings_alone_are_not_dirt(repo_dir: Path, repo: Repository, tmp_path: Path) -> None:
+    """A file committed with CRLF under a rule that says LF: git calls it changed for ever."""
+    write(repo_dir, {"dos.txt": b"a\r\nb\r\n"})
+    git(repo_dir, "add", "dos.txt")
+    git(repo_dir, "commit", "-q", "-m", "dos")
+    tip = commit(repo_dir, {".gitattributes": "other text\n", "sp ace.txt": b"c\r\n"})
+    blob = git(repo_dir, "rev-parse", "HEAD:dos.txt")
+    write(repo_dir, {".gitattributes": "*.txt text\n"})
+    git(repo_dir, "add", ".gitattributes")
+    git(repo_dir, "update-index", "--cacheinfo", f"100644,{blob},dos.txt")
+    git(repo_dir, "commit", "-q", "-m", "rule")
+    tip = git(repo_dir, "rev-parse", "HEAD")
+    top = tmp_path / "crlf"
+    worktree.add_detached(repo, top, tip)
+    assert fresh(top) == []
+    write(top, {"dos.txt": b"a\r\nB\r\n"})
+    assert fresh(top) == [(" M", "dos.txt")]
+
+
+def test_a_directory_that_lost_its_git_file_is_not_the_repository_above(
+    repo: Repository, repo_dir: Path, head: str
+) -> None:
+    inner = repo_dir / "inner"
+    worktree.add_detached(repo, inner, head)
+    (inner / ".git").unlink()
+    write(repo_dir, {"precious": "x"})
+    for action in (
+        lambda: fresh(inner),
+        lambda: checkout.checkout_detached(inner, head),
+        lambda: checkout.commit_all(inner, "x"),
+    ):
+        with pytest.raises(RepositoryError) as caught:
+            action()
+        assert caught.value.code == "not-a-worktree"
+    assert (repo_dir / "precious").exists()
+
+
+def test_a_git_file_that_points_elsewhere_is_no_worktree(
+    repo: Repository, head: str, top: Path, tmp_path: Path
+) -> None:
+    worktree.add_detached(repo, tmp_path / "other", head)
+    (top / ".git").write_text((tmp_path / "other" / ".git").read_text())
+    with pytest.raises(RepositoryError):
+        checkout.place_of(top)
+
+
+# --- checkout_detached -------------------------------------------------------------------------
+
+
+def test_a_used_worktree_becomes_exactly_the_commit(
+    repo: Repository, repo_dir: Path, head: str, tmp_path: Path
+) -> None:
+    top = tmp_path / "slot"
+    worktree.add_detached(repo, top, head)
+    write(top, {"f": "tampered\n", "stray": "", "x.o": "", "node_modules/m": "", "d/g": None})
+    git(top, "update-index", "--assume-unchanged", "f")
+    git(top, "init", "-q", "nested")
+    git(top, "init", "-q", "d/nested")
+    write(top, {"nested/file": "", "ro/file": "", ".env": "kept", "cache/a/b": "kept"})
+    (top / "ro").chmod(0o555)
+    git(top, "checkout", "-q", "-b", "elsewhere")
+    (checkout.place_of(top).git_dir / "index.lock").touch()
+    new = commit(repo_dir, {"f": None, "f/now/deep": "dir\n", "d/g": None, "d/nested": "file\n"})
+    checkout.checkout_detached(top, new, [".env", "cache/", "node_modules/"])
+    assert git(top, "rev-parse", "HEAD") == new
+    assert worktree.head_ref(top) is None
+    assert fresh(top) == [("??", ".env"), ("??", "cache/a/b")]
+    found = {str(p.relative_to(top)) for p in top.rglob("*") if p.is_file()} - {".git"}
+    assert found == {
+        ".env",
+        ".gitignore",
+        "README",
+        "cache/a/b",
+        "d/nested",
+        "f/now/deep",
+        "node_modules/m",
+    }
+
+
+def test_kept_names_are_not_patterns(repo: Repository, head: str, tmp_path: Path) -> None:
+    top = tmp_path / "slot"
+    worktree.add_detached(repo, top, head)
+    write(top, dict.fromkeys(ODD, "x"))
+    write(top, {"stray": "", "starr": "", "b": "", "deep/sp ace": ""})
+    checkout.checkout_detached(top, head, ODD)
+    assert checkout.untracked(top, ignored=True) == set(ODD)
+
+
+def test_nothing_of_a_detached_checkout_runs_hooks(
+    repo: Repository, repo_dir: Path, head: str, tmp_path: Path
+) -> None:
+    hook = repo_dir / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\ntouch ran\n")
+    hook.chmod(0o755)
+    top = tmp_path / "slot"
+    worktree.add_detached(repo, top, head)
+    checkout.checkout_detached(top, head)
+    assert not (top / "ran").exists()
+
+
+# --- commit_all --------------------------------------------------------------------------------
+
+
+def test_committing_all_but(repo: Repository, top: Path) -> None:
+    write(top, {"f": "2\n", "d/g": None, "new": "", ".env": "x", "made/by/setup": "", "a.o": ""})
+    write(top, dict.fromkeys(ODD, "x"))
+    done = checkout.commit_all(top, "# Title\n\nBody\n", [".env", "made/", "a.o"])
+    assert done is not None
+    assert refs.read(repo, "refs/heads/work") == done
+    names = set(git(top, "ls-tree", "-r", "-z", "--name-only", "HEAD").split("\0")) - {""}
+    assert names == {".gitignore", "README", "f", "new", *ODD}
+    assert git(top, "log", "-1", "--format=%B") == "# Title\n\nBody\n"
+    assert checkout.commit_all(top, "again", [".env", "made/", "a.o"]) is None
+    assert fresh(top) == [("??", ".env"), ("??", "made/by/setup")]
+
+
+def test_a_refusing_hook_says_why(repo_dir: Path, top: Path) -> None:
+    hook = repo_dir / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho lint: line 7 >&2\nexit 1\n")
+    hook.chmod(0o755)
+    write(top, {"f": "2\n"})
+    with pytest.raises(Refused) as caught:
+        checkout.commit_all(top, "x")
+    assert caught.value.code == "commit-failed"
+    assert "lint: line 7" in str(caught.value.payload["output"])
+
+
+# --- move_checked_out --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def new(repo_dir: Path, head: str) -> str:
+    """A commit two ahead of main's, which stays checked out at ``head``."""
+    git(repo_dir, "checkout", "-q", "--detach")
+    (repo_dir / "d" / "g").unlink()
+    (repo_dir / "README").chmod(0o755)
+    tip = commit(repo_dir, {"f": "2\n", "d/g/h": "dir now\n", "sp ace\n": "3\n", "x.bin": "4\n"})
+    git(repo_dir, "checkout", "-q", "main")
+    return tip
+
+
+def move(repo: Repository, repo_dir: Path, old: str, new: str) -> None:
+    checkout.move_checked_out(repo, repo_dir, "refs/heads/main", old, new)
+
+
+def test_a_checked_out_branch_moves_with_its_files(
+    repo: Repository, repo_dir: Path, head: str, new: str
+) -> None:
+    write(repo_dir, {".gitignore": "mine\n", "untracked": "mine\n"})
+    assert checkout.dirty_paths(repo, repo_dir, head, new) == []
+    move(repo, repo_dir, head, new)
+    assert git(repo_dir, "rev-parse", "main") == new
+    assert git(repo_dir, "status", "--porcelain") == " M .gitignore\n?? untracked"
+    assert (repo_dir / "d" / "g" / "h").read_text() == "dir now\n"
+    move(repo, repo_dir, head, new)
+    os.utime(repo_dir / "f", (1, 1))
+    move(repo, repo_dir, new, head)
+    assert git(repo_dir, "status", "--porcelain") == " M .gitignore\n?? untracked"
+
+
+@pytest.mark.parametrize(
+    ("local", "staged", "flag"),
+    [
+        ({"f": "mine\n"}, False, None),
+        ({"f": "mine\n"}, True, None),
+        ({"f": "mine\n"}, False, "--assume-unchanged"),
+        ({"f": "mine\n"}, False, "--skip-worktree"),
+        ({"x.bin": "untracked\n"}, False, None),
+        ({".git/info/exclude": "x.bin\n", "x.bin": "ignored\n"}, False, None),
+    ],
+)
+def test_what_would_be_lost_is_named(
+    repo: Repository,
+    repo_dir: Path,
+    head: str,
+    new: str,
+    local: Mapping[str, str],
+    staged: bool,
+    flag: str | None,
+) -> None:
+    if flag:
+        git(repo_dir, "update-index", flag, "f")
+    write(repo_dir, local)
+    if staged:
+        git(repo_dir, "add", "f")
+        write(repo_dir, {"f": "1\n"})
+    name = list(local)[-1]
+    assert checkout.dirty_paths(repo, repo_dir, head, new) == [name]
+    with pytest.raises(Refused) as caught:
+        move(repo, repo_dir, head, new)
+    assert caught.value.code == "integration-checked-out"
+    assert str(repo_dir) in caught.value.message
+    assert caught.value.payload["paths"] == [name]
+    assert refs.read(repo, "refs/heads/main") == head
+    assert (repo_dir / name).read_text() == ("1\n" if staged else local[name])
+    assert (repo_dir / "d" / "g").read_text() == "2\n"
+
+
+def test_a_move_that_was_cut_off_is_finished(
+    repo: Repository, repo_dir: Path, head: str, new: str
+) -> None:
+    """Some files are new, some old, the index is old and the ref as well."""
+    (repo_dir / "d" / "g").unlink()
+    write(repo_dir, {"f": "2\n", "x.bin": "4\n"})
+    assert checkout.dirty_paths(repo, repo_dir, head, new) == []
+    move(repo, repo_dir, head, new)
+    assert git(repo_dir, "rev-parse", "main") == new
+    assert git(repo_dir, "status", "--porcelain") == ""
+    assert sorted(os.listdir(repo_dir / "d" / "g")) == ["h"]
+
+
+def test_a_cut_off_move_back_removes_directories(
+    repo: Repository, repo_dir: Path, head: str, new: str
+) -> None:
+    move(repo, repo_dir, head, new)
+    write(repo_dir, {"f": "1\n"})
+    move(repo, repo_dir, new, head)
+    assert git(repo_dir, "status", "--porcelain") == ""
+    assert (repo_dir / "d" / "g").read_text() == "2\n"
+
+
+def test_files_are_put_back_when_the_branch_has_moved(
+    repo: Repository, repo_dir: Path, head: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = refs.cas
+
+    def lose(*args: object, **options: object) -> None:
+        git(repo_dir, "update-ref", "refs/heads/main", f"{head}^")
+        real(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(refs, "cas", lose)
+    with pytest.raises(Conflict):
+        move(repo, repo_dir, head, new)
+    assert git(repo_dir, "diff", "--name-only", head) == ""
+
+
+def test_a_switched_worktree_and_a_held_index(
+    repo: Repository, repo_dir: Path, head: str, new: str
+) -> None:
+    (repo_dir / ".git" / "index.lock").touch()
+    with pytest.raises(Busy):
+        move(repo, repo_dir, head, new)
+    (repo_dir / ".git" / "index.lock").unlink()
+    git(repo_dir, "checkout", "-q", "-b", "other")
+    with pytest.raises(Conflict) as caught:
+        move(repo, repo_dir, head, new)
+    assert caught.value.code == "worktree-switched"

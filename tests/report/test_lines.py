@@ -1,0 +1,68 @@
+"""Lines for people: they fit, they line up, and nothing in them reaches the terminal raw."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitbaton.report import lines
+
+
+@given(st.text())
+def test_clean_leaves_one_line_without_control_characters(text: str) -> None:
+    cleaned = lines.clean(text)
+    assert not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in cleaned)
+
+
+def test_clean_keeps_what_can_be_read() -> None:
+    assert lines.clean("Größe 日本 ✓") == "Größe 日本 ✓"
+    assert lines.clean("a\x1b[31mb\nc") == "a\N{REPLACEMENT CHARACTER}[31mb c"
+    assert lines.clean("rm \u202ecod.tset") == "rm cod.tset"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (59.9, "59s"), (60, "1m"), (3599, "59m"), (3900, "1h 05m"), (90000, "1d 1h")],
+)
+def test_duration(seconds: float, text: str) -> None:
+    assert lines.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("stamp", "text"),
+    [
+        ("2030-01-02T12:00:00Z", "just now"),
+        ("2030-01-02T11:59:00Z", "1m ago"),
+        ("2030-01-01T11:00:00Z", "1d 1h ago"),
+        ("2029-06-15T12:00:00Z", "2029-06-15"),
+        ("2030-01-02T12:00:30Z", "just now"),
+        ("", ""),
+    ],
+)
+def test_ago(stamp: str, text: str) -> None:
+    assert lines.ago(stamp, datetime(2030, 1, 2, 12, tzinfo=UTC)) == text
+
+
+def test_table_aligns_by_width_not_by_length() -> None:
+    rows = [("日本", click.style("ok", fg="green"), "x"), ("a", "failed", "y"), ("b", "")]
+    assert [click.unstyle(line) for line in lines.table(rows, indent=2)] == [
+        "  日本  ok      x",
+        "  a     failed  y",
+        "  b",
+    ]
+
+
+def test_table_drops_empty_columns_and_cuts_the_last() -> None:
+    (line,) = lines.table([("a", "", "word " * 40)])
+    assert line.startswith("a  word word")
+    assert len(line) <= 80
+    assert line.endswith("…")
+
+
+@given(st.text(), st.integers(1, 30))
+def test_cut_fits(text: str, columns: int) -> None:
+    assert lines.width_of(lines.cut(lines.clean(text), columns)) <= columns
