@@ -8,7 +8,7 @@ of their own.
 from __future__ import annotations
 
 import hashlib
-import platform
+import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,7 +68,7 @@ def _machine_id() -> str:
         import uuid
 
         identity = f"{uuid.getnode():x}"
-    return hashlib.sha256(f"{identity} {platform.node()}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{identity} {os.uname().nodename}".encode()).hexdigest()[:16]
 
 
 def _boot_id() -> str:

@@ -59,6 +59,12 @@ class UsageError(BatonError):
     exit_status = 2
 
 
+class Interrupted(BatonError):
+    """Stopped by a signal; everything can be resumed."""
+
+    exit_status = 130
+
+
 class NeedsPerson(BatonError):
     """The run cannot go on by itself."""
 

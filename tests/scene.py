@@ -24,7 +24,12 @@ from gitbaton.store import runs
 
 RUN = "add-login"
 TASKS = f"openspec/changes/{RUN}/tasks.md"
-CHECK = "test ! -e broken"
+SETTINGS = {
+    "user.name": "Test User",
+    "user.email": "test@example.com",
+    "gc.auto": "0",
+    "baton.verify": "test ! -e broken",
+}
 
 
 def git(where: Path, *args: str) -> str:
@@ -35,11 +40,22 @@ def git(where: Path, *args: str) -> str:
     return done.stdout.rstrip("\n")
 
 
+def sealed_environment(home: Path) -> dict[str, str]:
+    """Variables that keep the settings of whoever runs this out."""
+    return {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / "xdg"),
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
+
+
 def make_repository(top: Path, sections: Sequence[int]) -> None:
     """A repository at ``top`` with a change of so many tickets in each of its sections."""
     top.mkdir(parents=True)
     git(top, "init", "-q", "-b", "trunk", ".")
-    git(top, "config", "baton.verify", CHECK)
+    for key, value in SETTINGS.items():
+        git(top, "config", key, value)
     (top / "shared.txt").write_text("".join(f"line {n}\n" for n in range(20)))
     git(top, "add", ".")
     git(top, "commit", "-q", "-m", "first")
@@ -77,7 +93,8 @@ def act(
 
 def work(given: Dispatch | ResolveMerge) -> None:
     """What a worker does: one file named after the ticket, committed."""
-    (Path(given.cwd) / f"{given.ticket}.txt").write_text(f"{given.ticket}\n")
+    name = f"{given.ticket}@{given.attempt}"
+    (Path(given.cwd) / f"{given.ticket}.txt").write_text(f"{name}\n")
     checkout.commit_all(Path(given.cwd), f"work on {given.ticket}")
 
 
@@ -143,11 +160,16 @@ def check_objects(top: Path) -> None:
 
 
 def check_run(
-    top: Path, keys: Sequence[str], *, sealed: Mapping[str, str] = {}, landed: bool = False
+    top: Path,
+    keys: Sequence[str],
+    *,
+    sealed: Mapping[str, str] = {},
+    reopened: Sequence[str] = (),
 ) -> None:
     """The invariants of a complete run: every ticket integrated exactly once, nothing left over.
 
-    ``sealed`` are commits whose receipts were acknowledged, by ticket.
+    ``sealed`` are commits whose receipts were acknowledged, by ticket; ``reopened`` the tickets
+    that were done a second time.
     """
     check_objects(top)
     ctx = context(top)
@@ -158,16 +180,19 @@ def check_run(
     assert (state.live.resolved, state.live.missing) == (len(keys), ())
     tip = git(top, "rev-parse", state.run.branch)
     assert tip == state.run.tip
-    assert merges_by_ticket(top, tip, state.run.base.commit) == Counter(keys)
+    merged = merges_by_ticket(top, tip, state.run.base.commit)
+    assert merged == Counter((*keys, *reopened)), merged
     for key in keys:
         attempts = loaded.attempts_of(key)
         won = [a for a in attempts if a.state == "succeeded"]
-        assert len(won) == 1, attempts
+        assert len(won) == merged[key], attempts
         assert not any(a.active for a in attempts), attempts
-        assert git(top, "show", f"{tip}:{key}.txt") == key
-        assert won[0].sealed is not None and won[0].merge_commit is not None
-        assert won[0].sealed.receipt_sha256 in git(top, "log", "-1", "--format=%B", won[0].merge_commit)
-        assert loaded.receipt(won[0].id) is not None
+        assert git(top, "show", f"{tip}:{key}.txt").startswith(f"{key}@")
+        for attempt in won:
+            assert attempt.sealed is not None and attempt.merge_commit is not None
+            message = git(top, "log", "-1", "--format=%B", attempt.merge_commit)
+            assert attempt.sealed.receipt_sha256 in message
+            assert loaded.receipt(attempt.id) is not None
     tasks = git(top, "show", f"{tip}:{TASKS}")
     assert "[ ]" not in tasks and tasks.count("[x]") == len(keys), tasks
     for ticket, commit in sealed.items():

@@ -77,28 +77,39 @@ def show(what: str | None, with_log: bool, follow: bool) -> Answer:
 
         return Answer({**msgspec.to_builtins(shown), "log": _read(shown.log_path)}, text.show)
     if with_log:
-        return Answer(shown, lambda s: lines.clean_block(_read(s.log_path)))
+        return Answer(shown, lambda s: _read(s.log_path))
     return Answer(shown, text.show)
 
 
-def _read(path: str | None) -> str:
+def _read(path: str) -> str:
     try:
-        return Path(path).read_text(errors="replace") if path else ""
+        return _plain(Path(path).read_text(errors="replace"))
     except FileNotFoundError:
         return ""
 
 
-def _follow(ctx: Context, shown: Show) -> None:
-    """Print the output of a worker as it comes, until the attempt is over."""
-    from gitbaton.engine import look
+def _plain(output: str) -> str:
+    """What a worker printed, without what would move the cursor."""
+    return lines.clean_block(click.unstyle(output))
 
-    offset = 0
+
+def _follow(ctx: Context, shown: Show) -> None:
+    """Print the output of a worker line by line as it comes, until the attempt is over."""
+    from gitbaton.store import runs
+
+    run, _, attempt = shown.assignment.partition("/")
+    path, offset = Path(shown.log_path), 0
     while True:
-        working = look.show(ctx, shown.assignment).attempt.state in WORKING
-        output = _read(shown.log_path)
-        if len(output) > offset:
-            click.echo(lines.clean_block(output[offset:]), nl=output.endswith("\n"))
-            offset = len(output)
+        found = runs.load_live(ctx.repo, run)[2].attempts.get(attempt)
+        working = found is not None and found.state in WORKING
+        if path.exists():
+            with path.open("rb") as file:
+                file.seek(offset)
+                output = file.read()
+            whole = output if not working else output[: output.rfind(b"\n") + 1]
+            if whole:
+                click.echo(_plain(whole.decode(errors="replace")))
+                offset += len(whole)
         if not working:
             return
         time.sleep(_POLL_SECONDS)

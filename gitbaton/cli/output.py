@@ -18,19 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from gitbaton import __version__
-from gitbaton.errors import BatonError, RepositoryError, UsageError
+from gitbaton.errors import BatonError, Interrupted, RepositoryError, UsageError
 from gitbaton.report.lines import clean
 
 if TYPE_CHECKING:
     from gitbaton.engine.context import Context
 
 _FALSE = ("", "0", "false", "no", "off")
-
-
-class Interrupted(BatonError):
-    """Somebody pressed Ctrl-C."""
-
-    exit_status = 130
 
 
 class Answer(NamedTuple):

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from gitbaton.engine import source
 from gitbaton.engine.context import Context
-from gitbaton.engine.contract import write_synced
+from gitbaton.engine.disk import write_synced
 from gitbaton.errors import BatonError, Busy, Conflict, Refused
 from gitbaton.git import checkout, objects, refs, worktree
 from gitbaton.lock import Lock
@@ -96,7 +96,7 @@ def carry_out(
             raise Conflict("tip-moved", f"{intent.branch} was moved meanwhile", "try again")
         state = settle.begin(also(state) if also else state, intent)
         state = replace(with_intent(state, intent), parents=(*state.parents, intent.new))
-        return state, replace(event, event=f"{event.event}-intent")
+        return state, _intended(event)
 
     return _carry_out(ctx, run, intent, begin, event)
 
@@ -107,7 +107,7 @@ def carry_out_landing(ctx: Context, run: str, intent: Land, event: Event) -> run
     def begin(loaded: runs.Loaded) -> tuple[RunState, Event]:
         state = with_intent(loaded.state, intent)
         state = replace(state, parents=(*state.parents, intent.new))
-        return state, replace(event, event=f"{event.event}-intent")
+        return state, _intended(event)
 
     return _carry_out(ctx, run, intent, begin, event)
 
@@ -238,6 +238,10 @@ def finish(ctx: Context, run: str, intent: Advance | Land, event: Event) -> runs
     loaded = ctx.transact(run, step)
     write_notes(ctx, loaded, intent)
     return loaded
+
+
+def _intended(event: Event) -> Event:
+    return replace(event, event=f"{event.event}-intent", message=f"about to {event.message}")
 
 
 def _drop(ctx: Context, run: str, intent: Advance | Land, event: Event) -> None:

@@ -52,7 +52,7 @@ def compose(ctx: Context, run: str, outlook: Outlook) -> ActionBatch:
     elif outlook.dispatches:
         state = "executing"
         found.extend(obstacles)
-    elif active or (not obstacles and claimable(loaded.state)):
+    elif _under_way(ctx, loaded, active) or (not obstacles and claimable(loaded.state)):
         state = "waiting"
         found.extend((_wait(ctx, loaded, active), *obstacles))
     else:
@@ -96,6 +96,13 @@ def _is_conflict(attempt: Attempt) -> bool:
     return attempt.failure is not None and attempt.failure.code == "merge-conflict"
 
 
+def _under_way(ctx: Context, loaded: runs.Loaded, active: list[Attempt]) -> list[Attempt]:
+    """The attempts that go on by themselves: while something keeps integration from going on, what
+    is sealed waits for a person."""
+    halted = integrate.obstacle(ctx, loaded) is not None
+    return [a for a in active if not (halted and a.state == "sealed")]
+
+
 def _wait(ctx: Context, loaded: runs.Loaded, active: list[Attempt]) -> Wait:
     run = loaded.state.run.id
     names = tuple(assignment_id(run, a.id) for a in active)
@@ -103,7 +110,8 @@ def _wait(ctx: Context, loaded: runs.Loaded, active: list[Attempt]) -> Wait:
     undelivered = tuple(
         assignment_id(run, a.id) for a in active if a.state == "leased" and str(a.id) not in busy
     )
-    integrating = any(a.state in ("sealed", "integrating") for a in active)
+    under_way = _under_way(ctx, loaded, active)
+    integrating = any(a.state in ("sealed", "integrating") for a in under_way)
     if integrating or not active:
         reason = "another process integrates" if integrating else "the run has just moved on"
         return Wait(reason=reason, active=names, poll_after_seconds=POLL_SECONDS)

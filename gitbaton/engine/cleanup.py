@@ -15,12 +15,14 @@ import msgspec
 
 from gitbaton.engine import advance
 from gitbaton.engine.context import Context, attempt_of_slug, known_run, nearest, resolve_run
+from gitbaton.engine.look import has_landed
 from gitbaton.errors import BatonError, NotFound, Refused
 from gitbaton.evidence import slots
 from gitbaton.git import objects, refs, worktree
+from gitbaton.model import layout
 from gitbaton.model.action import Skipped
 from gitbaton.model.run import Attempt
-from gitbaton.store import layout, runs, transact
+from gitbaton.store import runs, transact
 
 
 class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,11 +203,8 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
 def _require_landed(ctx: Context, loaded: runs.Loaded) -> None:
     """The integrated work is part of the base branch or of where it was landed."""
     record = loaded.state.run
-    targets = [record.base.ref, *(r.onto for r in record.recorded if r.kind == "land" and r.onto)]
-    for ref in targets:
-        tip = refs.read(ctx.repo, ref)
-        if tip is not None and objects.is_ancestor(ctx.repo, record.tip, tip):
-            return
+    if has_landed(ctx, record):
+        return
     raise Refused(
         "not-landed",
         f"{record.id} has not landed on {advance.short(record.base.ref)}",

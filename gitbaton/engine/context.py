@@ -22,6 +22,9 @@ from gitbaton.model.run import Event, RunRecord, RunState
 from gitbaton.rules.frontier import recount
 from gitbaton.store import runs, transact
 
+LOG = "log"
+"""The file of an attempt directory that holds the worker's output."""
+
 
 @dataclass(frozen=True)
 class Context:
@@ -83,11 +86,12 @@ def open_context(
     warn: Callable[[str], None] | None = None,
 ) -> Context:
     """Open the repository of ``cwd`` (or of ``GIT_DIR``); raises `RepositoryError`."""
-    where = cwd or Path.cwd()
-    repo = open_repository(where)
+    repo = open_repository(cwd)
     chosen = settings({key: [v for v, _ in values] for key, values in repo.config_all().items()})
     process.set_fsync(chosen.fsync)
-    return Context(repo, chosen, clock or SystemClock(), where, warn or (lambda _: None))
+    return Context(
+        repo, chosen, clock or SystemClock(), cwd or Path.cwd(), warn or (lambda _: None)
+    )
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -117,9 +121,10 @@ def resolve_run(ctx: Context, name: str | None, *, must_exist: bool = True) -> s
     if name is not None:
         run_id(name)
         if must_exist and not known_run(ctx, name):
-            raise NotFound(
-                "unknown-run", f"there is no run {name}", nearest(name, runs.list_runs(ctx.repo))
-            )
+            from gitbaton.engine.source import active_changes
+
+            known = {*runs.list_runs(ctx.repo), *active_changes(ctx)}
+            raise NotFound("unknown-run", f"there is no run {name}", nearest(name, known))
         return name
     here = attempt_here(ctx)
     if here is not None:

@@ -6,7 +6,6 @@ exists can always be delivered, and delivered again.
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,7 +14,7 @@ import msgspec
 
 from gitbaton.engine import source
 from gitbaton.engine.context import Context
-from gitbaton.git import process
+from gitbaton.engine.disk import write_synced
 from gitbaton.model import codec
 from gitbaton.model.ids import AttemptId, assignment_id
 from gitbaton.model.packet import Packet
@@ -24,7 +23,7 @@ from gitbaton.plan import openspec
 from gitbaton.rules.claim import Choice
 from gitbaton.rules.frontier import predecessors
 
-TOKEN, PACKET, PROMPT, LOG = "token", "packet.json", "prompt.md", "log"
+TOKEN, PACKET, PROMPT = "token", "packet.json", "prompt.md"
 
 
 def new_token() -> str:
@@ -148,30 +147,3 @@ def restore_contract(ctx: Context, run: str, attempt: AttemptId, packet: bytes) 
         if not path.exists() or path.read_bytes() != data:
             write_synced(path, data)
     return prompt
-
-
-def write_synced(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Replace ``path`` atomically; synced to disk unless ``baton.fsync`` is off."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            if process.fsync_enabled():
-                os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    if process.fsync_enabled():
-        sync_directory(path.parent)
-
-
-def sync_directory(path: Path) -> None:
-    """Make renames in a directory durable."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

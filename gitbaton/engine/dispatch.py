@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec.structs import asdict, replace
 
 from gitbaton.clock import parse_stamp, stamp
-from gitbaton.engine import contract, integrate, observe, prepare, start
+from gitbaton.engine import contract, disk, integrate, observe, prepare, start
 from gitbaton.engine.batch import Outlook, compose
 from gitbaton.engine.context import Context, known_run, resolve_run
 from gitbaton.errors import Refused, UsageError
@@ -22,11 +22,12 @@ from gitbaton.evidence.prepare import worktree_root
 from gitbaton.model.action import ActionBatch, Dispatch, LeaseTerms, ResolveMerge
 from gitbaton.model.ids import AttemptId, assignment_id
 from gitbaton.model.plan import Order, Unit
-from gitbaton.model.run import Attempt, Event, RunState
+from gitbaton.model.run import Attempt, Event, RunState, TicketRecord
 from gitbaton.rules import lease as leases
 from gitbaton.rules.claim import Choice, choose, claim
+from gitbaton.rules.frontier import claimable
 from gitbaton.rules.settle import exhaust, expire
-from gitbaton.rules.state import with_intent
+from gitbaton.rules.state import record, with_intent
 from gitbaton.store import runs
 
 MOST_CAPACITY = 64
@@ -168,7 +169,12 @@ def _claim(
 ) -> list[Dispatch | ResolveMerge]:
     """Claim what the session may have, and make the worktrees."""
     limit = capacity or ctx.settings.capacity
-    if not choose(runs.load(ctx.repo, run).state, session, limit, ctx.settings.max_active):
+
+    def choices(loaded: runs.Loaded) -> tuple[RunState, tuple[Choice, ...]]:
+        state = _numbered(loaded, limit)
+        return state, choose(state, session, limit, ctx.settings.max_active)
+
+    if not choices(runs.load(ctx.repo, run))[1]:
         return []
     intent_id = prepare.new_intent_id()
     tokens: dict[AttemptId, str] = {}
@@ -177,15 +183,15 @@ def _claim(
         # The contract is written here, under the state lock, because its place on disk is named
         # after the attempt: nobody else can be writing an attempt of the same number.
         tokens.clear()
-        state = loaded.state
-        for choice in choose(state, session, limit, ctx.settings.max_active):
+        state, chosen = choices(loaded)
+        for choice in chosen:
             token = contract.new_token()
             state = _claimed(ctx, state, choice, session, token, lease)
             tokens[choice.id] = token
         if not tokens:
             return None
         if ctx.settings.fsync:
-            contract.sync_directory(ctx.attempts_dir(run))
+            disk.sync_directory(ctx.attempts_dir(run))
         state = with_intent(state, prepare.new_prepare(ctx, list(tokens), intent_id))
         names = ", ".join(str(a) for a in tokens)
         only = next(iter(tokens)) if len(tokens) == 1 else AttemptId("", 0)
@@ -210,6 +216,28 @@ def _claim(
         for attempt in ready
         if attempt is not None and attempt.state == "leased"
     ]
+
+
+def _numbered(loaded: runs.Loaded, limit: int) -> RunState:
+    """The state with the highest attempt number of what may be claimed: a ticket that was reopened,
+    or whose key came back into the plan, has attempts that its record no longer speaks of."""
+    state = loaded.state
+    for ticket in claimable(state)[:limit]:
+        known = state.live.records.get(ticket.key, TicketRecord())
+        last = max(loaded.numbers(ticket.key), default=0)
+        if last > known.last:
+            state = record(state, ticket.key, last=last)
+    return state
+
+
+def _with_numbers(loaded: runs.Loaded) -> RunState:
+    """The state, knowing the last attempt of every claimable ticket: one that was resolved and
+    reopened, or left the plan and came back, goes on counting where it stopped."""
+    state = loaded.state
+    for ticket in claimable(state):
+        if ticket.key not in state.live.records and (numbers := loaded.numbers(ticket.key)):
+            state = record(state, ticket.key, last=numbers[-1])
+    return state
 
 
 def _claimed(

@@ -8,7 +8,6 @@ green lands and the culprit is named.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from gitbaton.engine import advance, planning, prepare, update
@@ -32,11 +31,13 @@ Chain = list[TicketMerge]
 
 
 class _Verdict(NamedTuple):
-    """What may land: the longest green prefix, its proof, and the member that broke the chain with
-    the output that shows it (or the halt, when the tip itself is red)."""
+    """What may land: the longest green prefix with its proof (or the sealed commit that covers its
+    tree), and the member that broke the chain with the output that shows it (or the halt, when the
+    tip itself is red)."""
 
     chain: Chain
     proof: Proof | None
+    covered_by: str | None = None
     culprit: Attempt | None = None
     output: str = ""
     halt: Halt | None = None
@@ -214,10 +215,8 @@ def _record_halt(
 def _judge(ctx: Context, loaded: runs.Loaded, chain: Chain) -> _Verdict:
     """The longest prefix of the chain whose last tree is green, found by bisection."""
     covered = _covering_commit(ctx, loaded, chain)
-    if covered:
-        return _Verdict(chain, None)
-    if ctx.settings.verify_merged == "never":
-        return _Verdict(chain, None)
+    if covered is not None or ctx.settings.verify_merged == "never":
+        return _Verdict(chain, None, covered)
     proof = prove(ctx, loaded, chain[-1].commit, _commands(loaded, chain))
     if proof.green:
         return _Verdict(chain, proof)
@@ -236,15 +235,18 @@ def _judge(ctx: Context, loaded: runs.Loaded, chain: Chain) -> _Verdict:
         if not tip.green:
             return _Verdict([], None, halt=_tip_red(loaded, tip))
     return _Verdict(
-        chain[:green], proofs.get(green), chain[red - 1].attempt, proofs[red].failure_text()
+        chain[:green],
+        proofs.get(green),
+        culprit=chain[red - 1].attempt,
+        output=proofs[red].failure_text(),
     )
 
 
-def _covering_commit(ctx: Context, loaded: runs.Loaded, chain: Chain) -> bool:
-    """Whether a receipt of a member already speaks of the last merged tree, ticks aside, with every
-    command that this chain needs."""
+def _covering_commit(ctx: Context, loaded: runs.Loaded, chain: Chain) -> str | None:
+    """The sealed commit whose receipt already speaks of the last merged tree, ticks aside, with
+    every command that this chain needs."""
     if ctx.settings.verify_merged == "always":
-        return False
+        return None
     tasks = prepare.tasks_path_of(ctx, loaded)
     needed = set(_commands(loaded, chain))
     for merged in chain:
@@ -258,8 +260,8 @@ def _covering_commit(ctx: Context, loaded: runs.Loaded, chain: Chain) -> bool:
         if receipt is None:
             continue
         if needed <= {c.command for c in statement.parse(receipt).predicate.checks}:
-            return True
-    return False
+            return sealed.commit
+    return None
 
 
 def _commands(loaded: runs.Loaded, chain: Chain) -> tuple[str, ...]:
@@ -294,7 +296,7 @@ def _land(ctx: Context, loaded: runs.Loaded, verdict: _Verdict) -> bool:
             ctx,
             loaded,
             verdict.chain[-1].commit,
-            merges=_members(ctx, loaded, verdict.chain, verdict.proof),
+            merges=_members(ctx, loaded, verdict),
         )
         names = ", ".join(str(m.attempt.id) for m in verdict.chain)
         only = verdict.chain[0].attempt if len(verdict.chain) == 1 else None
@@ -318,14 +320,11 @@ def _land(ctx: Context, loaded: runs.Loaded, verdict: _Verdict) -> bool:
     return True
 
 
-def _members(
-    ctx: Context, loaded: runs.Loaded, chain: Sequence[TicketMerge], proof: Proof | None
-) -> tuple[Merged, ...]:
+def _members(ctx: Context, loaded: runs.Loaded, verdict: _Verdict) -> tuple[Merged, ...]:
     """The merges of a chain as the intent records them; the last holds the receipt of the proof."""
-    last = chain[-1]
-    receipt = None
-    if proof is not None:
-        receipt = proof.receipt(
+    chain, last, receipt = verdict.chain, verdict.chain[-1], None
+    if verdict.proof is not None:
+        receipt = verdict.proof.receipt(
             ctx,
             loaded,
             subject=(last.commit, last.tree),
@@ -333,14 +332,13 @@ def _members(
             covers=tuple(m.commit for m in chain),
             recipe=last.recipe,
         ).decode()
-    tested = None if ctx.settings.verify_merged == "never" and proof is None else last.commit
     return tuple(
         Merged(
             ticket=m.attempt.ticket,
             number=m.attempt.number,
             receipt_sha256=m.attempt.sealed.receipt_sha256 if m.attempt.sealed else "",
             commit=m.commit,
-            tested_by=tested,
+            tested_by=last.commit if receipt else verdict.covered_by,
             receipt=receipt if m is last else None,
         )
         for m in chain

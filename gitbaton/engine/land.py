@@ -73,7 +73,7 @@ def _land(ctx: Context, loaded: runs.Loaded, target: str, no_ff: bool) -> Moved:
     assert old is not None
     onto = advance.short(target)
     if objects.is_ancestor(ctx.repo, tip, old):
-        return Moved(run=run, onto=onto, commit=old, checked=False, fast_forward=False)
+        return Moved(run=run, onto=onto, commit=old, checked=False, fast_forward=False, moved=False)
     receipts: dict[str, str] = {}
     record = None
     new, fast_forward = tip, not no_ff and objects.is_ancestor(ctx.repo, old, tip)

@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 
-from gitbaton.engine.context import Context, resolve_attempt, resolve_run
-from gitbaton.engine.contract import LOG
+from gitbaton.engine.context import LOG, Context, resolve_attempt, resolve_run
 from gitbaton.engine.observe import sightings_of
 from gitbaton.errors import BatonError, NotFound
-from gitbaton.git import checkout
+from gitbaton.git import checkout, objects, refs
 from gitbaton.model.ids import assignment_id, natural_key
 from gitbaton.model.packet import Packet
 from gitbaton.model.receipt import Statement
@@ -77,6 +76,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     halt: Failure | None = None
     failed: tuple[str, ...] = ()
     paused: str | None = None
+    landed: bool = False
 
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,12 +154,13 @@ def status(ctx: Context, run_name: str | None, *, all_attempts: bool = False) ->
         tickets=counts_of(live),
         missing=live.missing,
         resolved_by_hand=live.by_hand,
-        attempts=tuple(view(ctx, run, attempt) for attempt in attempts),
+        attempts=tuple(view(ctx, run, attempt, live) for attempt in attempts),
         followups=live.notes,
         warnings=live.warnings,
         halt=Failure(code=halt.code, message=halt.reason) if halt else None,
         failed=tuple(key for key, known in live.records.items() if known.failed),
         paused=record.paused,
+        landed=live.complete and has_landed(ctx, record),
     )
 
 
@@ -174,6 +175,14 @@ def state_of(record: RunRecord, live: Live) -> RunStateName:
         return "executing"
     halted = live.halt is not None and live.halt.tip == record.tip
     return "waiting" if live.ready and not halted else "blocked"
+
+
+def has_landed(ctx: Context, record: RunRecord) -> bool:
+    """Whether the base branch, or a branch the run was landed on, holds all integrated work: by
+    ancestry, since a target may have moved on."""
+    targets = {record.base.ref, *(r.onto for r in record.recorded if r.kind == "land")}
+    tips = (refs.read(ctx.repo, ref) for ref in targets if ref)
+    return any(tip and objects.is_ancestor(ctx.repo, record.tip, tip) for tip in tips)
 
 
 def counts_of(live: Live) -> Counts:
@@ -247,7 +256,7 @@ def show(ctx: Context, what: str | None) -> Show:
     ]
     return Show(
         assignment=assignment_id(run, attempt_id),
-        attempt=view(ctx, run, attempt),
+        attempt=view(ctx, run, attempt, loaded.state.live),
         packet=_decoded(ctx, loaded.packet(attempt_id), Packet),
         receipt=_decoded(ctx, loaded.receipt(attempt_id), Statement),
         merged=_decoded(ctx, loaded.merged_receipt(attempt_id), Statement),
@@ -256,7 +265,7 @@ def show(ctx: Context, what: str | None) -> Show:
     )
 
 
-def view(ctx: Context, run: str, attempt: Attempt) -> AttemptView:
+def view(ctx: Context, run: str, attempt: Attempt, live: Live) -> AttemptView:
     """An attempt with its relay facts."""
     sealed = attempt.sealed
     return AttemptView(
@@ -275,11 +284,11 @@ def view(ctx: Context, run: str, attempt: Attempt) -> AttemptView:
         ended_at=attempt.ended_at,
         worktree=attempt.worktree,
         branch=attempt.branch.removeprefix("refs/heads/"),
-        relay=relay_of(ctx, run, attempt),
+        relay=relay_of(ctx, run, attempt, live),
     )
 
 
-def relay_of(ctx: Context, run: str, attempt: Attempt) -> Relay:
+def relay_of(ctx: Context, run: str, attempt: Attempt, live: Live) -> Relay:
     """The facts about an attempt, gathered from state, file system and clock."""
     now = ctx.clock.now()
     heartbeat = _age(ctx.attempt_dir(run, attempt.id) / PROGRESS, now.wall.timestamp())
@@ -289,6 +298,7 @@ def relay_of(ctx: Context, run: str, attempt: Attempt) -> Relay:
         _worktree(attempt, now.wall.timestamp()),
         heartbeat,
         sightings_of(ctx, run).get(str(attempt.id)),
+        ticket_open=attempt.active or attempt.ticket in live.missing,
     )
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from gitbaton.engine.context import Context
 from gitbaton.engine.prepare import tasks_path_of
-from gitbaton.git import merge, objects
+from gitbaton.git import merge, objects, refs
 from gitbaton.model.plan import Unit
 from gitbaton.model.run import Attempt
 from gitbaton.plan import write
@@ -63,6 +63,7 @@ def merge_ticket(
     if result.tree is None:
         return Conflicted(attempt, result.conflicts)
     _warn_of_edits(ctx, loaded, attempt, tasks)
+    _warn_of_later(ctx, loaded, attempt)
     tree = ticked(ctx, result.tree, tasks, [attempt.ticket], loaded.state.run.unit)
     commit = objects.create_commit(
         ctx.repo,
@@ -76,7 +77,7 @@ def merge_ticket(
 
 
 def ticked(ctx: Context, tree: str, tasks: str, keys: Collection[str], unit: Unit | None) -> str:
-    """``tree`` with the boxes of ``keys`` ticked in its tasks file; keys it lacks are passed over."""
+    """``tree`` with the boxes of ``keys`` ticked in its tasks file; unknown keys are ignored."""
     text = objects.blob_at(ctx.repo, tree, tasks)
     if text is None:
         return tree
@@ -104,6 +105,20 @@ def _warn_of_edits(ctx: Context, loaded: runs.Loaded, attempt: Attempt, tasks: s
             f"{loaded.state.run.id}/{attempt.id} changed {tasks}; that was put back "
             "(a worker proposes with `git baton seal --followup TEXT`)"
         )
+
+
+def _warn_of_later(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> None:
+    """Name the commits that the branch got after the seal: they are not part of the merge."""
+    assert attempt.sealed is not None
+    tip = refs.read(ctx.repo, attempt.branch)
+    if tip is None or tip == attempt.sealed.commit:
+        return
+    chain = [c.oid for c in objects.first_parent_chain(ctx.repo, tip, attempt.sealed.commit)]
+    names = ", ".join(oid[:12] for oid in chain[:5]) + (" ..." if len(chain) > 5 else "")
+    ctx.warn(
+        f"{loaded.state.run.id}/{attempt.id} is integrated as sealed at "
+        f"{attempt.sealed.commit[:12]}, without what came after: {names}"
+    )
 
 
 def _message(loaded: runs.Loaded, attempt: Attempt) -> str:

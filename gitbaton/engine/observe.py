@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from gitbaton.engine.context import Context
-from gitbaton.engine.contract import write_synced
+from gitbaton.engine.disk import write_synced
 from gitbaton.model.ids import assignment_id
 from gitbaton.model.run import RunState
 from gitbaton.model.transitions import WORKING

@@ -9,7 +9,7 @@ import msgspec
 
 from gitbaton.engine import source
 from gitbaton.engine.context import Context, known_run, nearest, resolve_run
-from gitbaton.engine.contract import write_synced
+from gitbaton.engine.disk import write_synced
 from gitbaton.engine.start import find_base, run_of_change
 from gitbaton.errors import BatonError, NotFound, PlanError, Refused
 from gitbaton.model.plan import Boxes, Order, Plan, Remark, Unit

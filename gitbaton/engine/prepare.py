@@ -10,8 +10,8 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from gitbaton.engine.context import Context
-from gitbaton.engine.contract import LOG, write_synced
+from gitbaton.engine.context import LOG, Context
+from gitbaton.engine.disk import write_synced
 from gitbaton.errors import BatonError
 from gitbaton.evidence.prepare import prepare_worktree
 from gitbaton.git import merge, refs, worktree

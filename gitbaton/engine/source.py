@@ -100,6 +100,14 @@ def find(  # the order of the places is the contract
     raise NotFound("unknown-change", f"there is no change {change}", nearest(change, known))
 
 
+def project_of(ctx: Context, change: str, project: str | None) -> str | None:
+    """The project that holds the change, as seen from the current working tree; None if none."""
+    for folder, where, source in _places(ctx, project, None, None):
+        if source.kind == "worktree" and change in openspec.changes(_Below(folder, where)):
+            return where
+    return None
+
+
 def find_archived(ctx: Context, change: str, project: str | None) -> tuple[openspec.Folder, str]:
     """Folder and path of an archived change, for reading; raises `NotFound`."""
     known: set[str] = set()

@@ -25,17 +25,14 @@ from gitbaton.store import runs, transact
 
 def run_of_change(ctx: Context, change: str, project: str | None) -> str:
     """The run id of a change: its own id, or ``<project>.<change>`` when the plain id belongs to a
-    change of another project."""
+    change of another project. ``project`` is a folder relative to the current directory."""
     run_id(change)
     if not known_run(ctx, change):
         return change
-    record = runs.load_live(ctx.repo, change)[1]
-    if project is None and record.target.change == change:
+    here = source.project_of(ctx, change, project)
+    if here is None or here == runs.load_live(ctx.repo, change)[1].target.project:
         return change
-    where = project or ""
-    if record.target.project == where:
-        return change
-    return f"{where.replace('/', '.')}.{change}" if where else change
+    return f"{here.replace('/', '.')}.{change}" if here else change
 
 
 def start(
@@ -61,7 +58,7 @@ def start(
         base=base_ref,
         plan_from=plan_from,
     )
-    run = run_of_change(ctx, change, found.target.project)
+    run = run_of_change(ctx, change, project)
     if known_run(ctx, run):
         return run
     commands = tuple(checks) or ctx.settings.verify
@@ -90,7 +87,7 @@ def start(
         source=found.source,
         created_at=now.stamp,
     )
-    state = RunState(run=record, plan=plan, live=opening(plan), parents=(base_commit,))
+    state = RunState(run=record, plan=plan, live=opening(plan))
     event = Event(event="start", message=f"start {run}: {len(plan.tickets)} tickets")
     try:
         transact.create(ctx.repo, recount(state), event, ctx.clock)

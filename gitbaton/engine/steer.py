@@ -53,7 +53,9 @@ def abandon(ctx: Context, assignment: str, reason: str = "", force: bool = False
         try:
             state = retire.abandon(loaded.state, attempt, reason, now, force=force)
         except Refused as error:
-            error.payload["relay"] = msgspec.to_builtins(relay_of(ctx, run, attempt))
+            error.payload["relay"] = msgspec.to_builtins(
+                relay_of(ctx, run, attempt, loaded.state.live)
+            )
             raise
         if state is loaded.state:
             return None

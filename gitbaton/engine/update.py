@@ -22,13 +22,15 @@ from gitbaton.store import runs
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a branch is now. ``checked``: checks ran on exactly this commit."""
+    """Where a branch is now; ``moved`` says whether this call put it there, ``checked`` whether
+    checks ran on exactly this commit."""
 
     run: str
     onto: str
     commit: str
     checked: bool
     fast_forward: bool
+    moved: bool = True
 
 
 def update(ctx: Context, run_name: str | None, accept: bool = False) -> Moved:
@@ -66,7 +68,9 @@ def merge_base_branch(ctx: Context, run: str) -> Moved:
             "bring it back; it is what the run started from",
         )
     if objects.is_ancestor(ctx.repo, base, record.tip):
-        return Moved(run=run, onto=onto, commit=record.tip, checked=False, fast_forward=False)
+        return Moved(
+            run=run, onto=onto, commit=record.tip, checked=False, fast_forward=False, moved=False
+        )
     tasks = tasks_path_of(ctx, loaded)
     with merge_workspace(ctx) as workspace:
         result = merge.merge(ctx.repo, record.tip, base, keep=[tasks], workspace=workspace)

@@ -315,9 +315,7 @@ def _sealed_before(
     return _result(run, attempt.id, attempt.sealed, predicate)
 
 
-def _result(
-    run: str, attempt_id: AttemptId, sealed: Sealed, predicate: Predicate
-) -> SealResult:
+def _result(run: str, attempt_id: AttemptId, sealed: Sealed, predicate: Predicate) -> SealResult:
     return SealResult(
         assignment=assignment_id(run, attempt_id),
         commit=sealed.commit,

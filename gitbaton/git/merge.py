@@ -99,7 +99,6 @@ def start_merge(worktree: Path, theirs: str, keep: Sequence[str] = ()) -> tuple[
         worktree,
         env={"GIT_MERGE_AUTOEDIT": "no"},
         check=False,
-        durable=True,
     )
     if output.code not in (0, 1):
         raise process.failure(output, ["merge"])

@@ -3,7 +3,8 @@
 They are made by hand rather than by ``git worktree add``: that takes three processes and twice the
 time, runs the user's post-checkout hook in the middle, and dies leaving what it cannot itself
 clean up. What is written here is what git writes, in an order that every interruption leaves
-recognisable by the recorded path.
+recognisable by the recorded path. Nothing is synced: after a power loss no worker lives, and its
+ticket gets a new worktree; but a sync would wait for every file just checked out.
 """
 
 from __future__ import annotations
@@ -113,7 +114,11 @@ def remove(repo: Repository, path: Path, force: bool) -> None:
 
 def registered(repo: Repository) -> dict[Path, WorktreeInfo]:
     """Every linked worktree that git has on record, by the path of its top directory."""
-    return {info.path: info for info in _records(repo)}
+    found = {}
+    for info in _records(repo):
+        head = refs.read(repo, info.branch) if info.branch else info.head
+        found[info.path] = info._replace(head=head)
+    return found
 
 
 def checked_out_at(repo: Repository, ref: str) -> Path | None:
@@ -151,7 +156,7 @@ def _make(repo: Repository, path: Path, head: str, commit: str) -> None:
         ) from error
     args = ["-c", "core.hooksPath=/dev/null", "-c", "submodule.recurse=false"]
     try:
-        process.git([*args, "read-tree", "-m", "-u", commit], real, durable=True)
+        process.git([*args, "read-tree", "-m", "-u", commit], real)
     except RepositoryError:
         remove(repo, real, force=True)
         raise
@@ -217,25 +222,26 @@ def _require_removable(path: Path, records: list[WorktreeInfo]) -> None:
 
 
 def _records(repo: Repository) -> list[WorktreeInfo]:
+    """What `registered` gives, but for the commits that branches point to."""
     found = []
     for git_dir in _git_dirs(repo):
         link = _text(git_dir / "gitdir")
         if link is None:
             continue
-        path = Path(os.path.normpath(git_dir / link)).parent
+        path = Path(os.path.dirname(os.path.normpath(os.path.join(git_dir, link))))
         head = _head(git_dir)
         branch = head.removeprefix("ref:").strip() if head.startswith("ref:") else None
-        oid = refs.read(repo, branch) if branch else head
-        found.append(WorktreeInfo(path, oid or None, branch, _lock_reason(git_dir), git_dir))
+        oid = None if branch else head or None
+        found.append(WorktreeInfo(path, oid, branch, _lock_reason(git_dir), git_dir))
     return found
 
 
 def _git_dirs(repo: Repository) -> list[Path]:
+    home = repo.common_dir / "worktrees"
     try:
-        names = sorted(os.listdir(repo.common_dir / "worktrees"))
+        return [home / name for name in sorted(os.listdir(home))]
     except FileNotFoundError:
         return []
-    return [repo.common_dir / "worktrees" / name for name in names]
 
 
 def _nameless(repo: Repository, path: Path) -> list[Path]:
@@ -268,7 +274,9 @@ def _text(path: Path) -> str | None:
 
 
 def _same_place(recorded: Path, real: Path) -> bool:
-    return recorded == real or Path(os.path.realpath(recorded)) == real
+    if recorded.name != real.name:
+        return False
+    return recorded == real or os.path.realpath(recorded) == str(real)
 
 
 def _write(path: Path, text: str) -> None:
@@ -276,9 +284,6 @@ def _write(path: Path, text: str) -> None:
     begun = path.with_name(f"{path.name}.new")
     with begun.open("w", errors="surrogateescape") as file:
         file.write(text)
-        file.flush()
-        if process.fsync_enabled():
-            os.fsync(file.fileno())
     begun.rename(path)
 
 

@@ -88,7 +88,7 @@ class Umbrella(msgspec.Struct, frozen=True, kw_only=True):
     body: str = ""
     line: int
     children: tuple[str, ...]
-    done: bool = False
+    mark: Mark = "open"
 
 
 class Remark(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ def check_errors(plan: Plan) -> tuple[Remark, ...]:
     """What `plan --check` refuses: the errors of the plan, and a key that comes twice while one of
     the two is open."""
     open_keys = {_family(t.key) for t in plan.tickets if t.mark == "open"}
-    open_keys |= {_family(u.key) for u in plan.umbrellas if not u.done}
+    open_keys |= {_family(u.key) for u in plan.umbrellas if u.mark == "open"}
     key_at = {ticket.line: ticket.key for ticket in plan.tickets}
     key_at |= {umbrella.line: umbrella.key for umbrella in plan.umbrellas}
     doubles = (
@@ -149,15 +149,17 @@ def _parts(pattern: str) -> list[str]:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether some path may match both patterns; a pattern matches what is below its match, too."""
+    """Whether some path may match both patterns; one without a dot in its last name is taken for a
+    folder, too."""
     return _meet(_anchored(one), _anchored(other))
 
 
 def _anchored(pattern: str) -> list[str]:
     parts = _parts(pattern)
+    below = [] if parts and "." in parts[-1] and not pattern.endswith("/") else ["**"]
     if len(parts) == 1 and _WILD.search(pattern) and not pattern.endswith("/"):
-        return ["**", *parts, "**"]
-    return [*parts, "**"]
+        return ["**", *parts, *below]
+    return [*parts, *below]
 
 
 def _meet(one: list[str], other: list[str]) -> bool:

@@ -126,7 +126,7 @@ class _Reader:
     def take(self, index: int, kind: Kind) -> None:
         """Read one line."""
         line, number = self.visible[index], index + 1
-        if kind == "text" and (found := boxes.box_in(line)) is not None:
+        if kind == "text" and (found := boxes.box_in(self.lines[index])) is not None:
             self._box(number, line, found)
             self.blank = False
         elif kind != "text":

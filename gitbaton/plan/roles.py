@@ -39,6 +39,7 @@ class Work(msgspec.Struct, eq=False):
     umbrellas: tuple[Node, ...] = ()
     key: str = ""
     alias: str = ""
+    struck: bool = False  # its heading is crossed out
 
     @property
     def mark(self) -> Mark:
@@ -47,7 +48,7 @@ class Work(msgspec.Struct, eq=False):
             state = self.box.state
             return "open" if state == "deferred" else state
         states = {node.state for node in self.criteria}
-        if states == {"canceled"}:
+        if self.struck or states == {"canceled"}:
             return "canceled"
         return "done" if states <= {"done", "canceled"} else "open"
 
@@ -116,6 +117,7 @@ def _by_task(found: Outline, roles: Roles) -> None:
             title = label.title or label.key
             work = Work(heading.line, heading.section or 0, title, label.key, heading.text)
             work.names += (label.written, *label.members)
+            work.struck = label.struck
             if label.members:
                 _remark_range(roles, heading.line, label.key)
             roles.of_heading[heading.line] = work

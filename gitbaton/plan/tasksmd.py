@@ -180,7 +180,7 @@ def _umbrella(node: Node, roles: Roles) -> Umbrella:
         body=dedented(node.body),
         line=node.line,
         children=tuple(children),
-        done=node.state == "done",
+        mark="open" if node.state == "deferred" else node.state,
     )
 
 

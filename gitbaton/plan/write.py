@@ -90,7 +90,7 @@ def _umbrella_boxes(plan: Plan, chosen: Collection[str], done: bool) -> set[int]
     """Lines of the umbrellas around ``chosen`` to be ticked or unticked with them."""
     around = {key for t in plan.tickets if t.key in chosen for key in t.umbrellas}
     if not around or not done:
-        return {umbrella.line for umbrella in plan.umbrellas if umbrella.key in around}
+        return {u.line for u in plan.umbrellas if u.key in around and u.mark != "canceled"}
     closed = {t.key for t in plan.tickets if t.mark != "open" or t.key in chosen}
     lines_: set[int] = set()
     for umbrella in reversed(plan.umbrellas):  # inner ones come later

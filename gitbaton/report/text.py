@@ -23,6 +23,7 @@ from gitbaton.model.action import (
     Skipped,
     Wait,
 )
+from gitbaton.model.transitions import TERMINAL, WORKING
 from gitbaton.report.lines import ago, clean, clean_block, duration, plural, table, wrapped
 
 if TYPE_CHECKING:
@@ -154,11 +155,13 @@ def _next(status: Status) -> list[str]:
             f"{_do(f'git baton run {run} --command CMD')} (or --agent NAME)",
             f"{_do(f'git baton plan {run}')} shows what would run",
         ]
+    if status.landed:
+        return [f"landed; {_do(f'git baton delete {run}')} removes its refs"]
     if status.complete:
         return [f"{_do(f'git baton land {run}')} brings it to its target"]
     if status.state == "paused":
         return [_do(f"git baton resume {run}")]
-    advice = {attempt.relay.suggested_action for attempt in status.attempts}
+    advice = {a.relay.suggested_action for a in status.attempts if a.state not in TERMINAL}
     lines: list[str] = []
     if advice & {"decide", "resolve-or-abandon", "adopt"}:
         lines.append(f"decide on the attempts below; {_do('git baton show ASSIGNMENT')} tells more")
@@ -195,7 +198,7 @@ def _attempts(attempts: Sequence[AttemptView]) -> list[str]:
 
 
 def _lease(attempt: AttemptView) -> str:
-    if attempt.state not in ("leased", "spawned", "running"):
+    if attempt.state not in WORKING:
         return ""
     left = attempt.relay.lease_remaining_seconds
     return f"lease {duration(left)}" if left > 0 else "lease over"
@@ -203,6 +206,8 @@ def _lease(attempt: AttemptView) -> str:
 
 def _worktree(attempt: AttemptView) -> str:
     worktree = attempt.relay.worktree
+    if attempt.state in TERMINAL:
+        return ""
     if not worktree.exists:
         return "no worktree"
     return "changes" if worktree.dirty else ""
@@ -418,6 +423,8 @@ def steered(result: Steered) -> str:
 def moved(result: Moved) -> str:
     checked = "checked" if result.checked else "no checks ran"
     how = "fast-forward" if result.fast_forward else checked
+    if not result.moved:
+        how = "nothing to do"
     return f"{_bold(result.run)}  {_branch(result.onto)} is at {_short(result.commit)}  ({how})"
 
 

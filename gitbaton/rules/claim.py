@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gitbaton.clock import Moment
 from gitbaton.errors import Conflict
 from gitbaton.model.ids import AttemptId
-from gitbaton.model.layout import attempt_path
+from gitbaton.model.layout import PACKET, path_of
 from gitbaton.model.plan import Ticket
 from gitbaton.model.run import Attempt, Lease, RunState, TicketRecord
 from gitbaton.rules.frontier import claimable, conflicted
@@ -117,7 +117,7 @@ def claim(
     )
     state = put(state, attempt)
     state = record(state, attempt.ticket, counted=known.counted + int(choice.counted))
-    path = attempt_path(attempt.id, "packet.json")
+    path = path_of(attempt.id, PACKET)
     return replace(
         state, files={**state.files, path: packet}, parents=(*state.parents, base_commit)
     )

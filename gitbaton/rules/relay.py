@@ -54,8 +54,11 @@ def relay(
     worktree: Worktree,
     heartbeat_file_age: int | None,
     sighting: Sighting | None = None,
+    *,
+    ticket_open: bool = True,
 ) -> Relay:
-    """All that is known of an attempt, and what to do about it."""
+    """All that is known of an attempt, and what to do about it; ``ticket_open`` says whether its
+    ticket still waits to be resolved."""
     left = remaining(attempt.lease, now, sighting)
     fraction = min(1.0, max(0.0, 1 - left / max(attempt.lease.ttl_seconds, 1)))
     ended = parse_stamp(attempt.ended_at) if attempt.ended_at else now.wall
@@ -68,7 +71,7 @@ def relay(
         beat_age_seconds=_seconds((now.wall - renewed).total_seconds()),
         heartbeat_file_age_seconds=heartbeat_file_age,
         worktree=worktree,
-        suggested_action=_suggest(attempt, fraction, left, worktree),
+        suggested_action=_suggest(attempt, fraction, left, worktree) if ticket_open else "none",
     )
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from gitbaton.clock import Moment
 from gitbaton.errors import Refused
 from gitbaton.model.ids import AttemptId, assignment_id
-from gitbaton.model.layout import attempt_path, commit_path
+from gitbaton.model.layout import MERGED, RECEIPT, commit_path, path_of
 from gitbaton.model.run import (
     Advance,
     Attempt,
@@ -77,7 +77,7 @@ def seal_late(state: RunState, attempt: Attempt, sealed: Sealed, receipt: bytes)
 def _keep_receipt(state: RunState, attempt: AttemptId, sealed: Sealed, receipt: bytes) -> RunState:
     return replace(
         state,
-        files={**state.files, attempt_path(attempt, "receipt.json"): receipt},
+        files={**state.files, path_of(attempt, RECEIPT): receipt},
         parents=(*state.parents, sealed.commit),
     )
 
@@ -175,7 +175,7 @@ def finish(state: RunState, intent: Advance, now: Moment) -> RunState:
             ended_at=now.stamp,
         )
         if own is not None:
-            path = attempt_path(attempt.id, "merged.json")
+            path = path_of(attempt.id, MERGED)
             state = replace(state, files={**state.files, path: own})
         state = resolve(state, merged.ticket)
     files = {commit_path(oid): text.encode() for oid, text in intent.receipts.items()}

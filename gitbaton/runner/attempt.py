@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from gitbaton.engine import worker as engine
-from gitbaton.engine.context import Context
-from gitbaton.engine.contract import LOG, PROMPT
+from gitbaton.engine.context import LOG, Context
+from gitbaton.engine.contract import PROMPT
 from gitbaton.engine.prepare import CHECKED, PREPARED, recorded_paths
 from gitbaton.errors import BatonError, NeedsPerson, NotFound, Refused
 from gitbaton.evidence.checks import TAIL, describe

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from gitbaton.engine import dispatch
 from gitbaton.engine.context import Context
-from gitbaton.errors import BatonError, Refused, UsageError
+from gitbaton.errors import Interrupted, Refused, UsageError
 from gitbaton.model.action import ActionBatch, Wait
 from gitbaton.model.plan import Order, Unit
 from gitbaton.runner import live
@@ -31,12 +31,6 @@ from gitbaton.runner.session import LEASE, Leases, Presence
 
 PAUSES = (5.0, 15.0, 45.0, 120.0)  # seconds before a worker that died at once is tried again
 MOST_JOBS = 64
-
-
-class Interrupted(BatonError):
-    """Ctrl-C or SIGTERM; what was under way can be resumed."""
-
-    exit_status = 130
 
 
 def run_loop(

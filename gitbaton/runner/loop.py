@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from gitbaton.engine import dispatch, reconcile
 from gitbaton.engine.context import Context, known_run, resolve_run
+from gitbaton.errors import BatonError
 from gitbaton.model.action import ActionBatch, Blocked, Dispatch, Recover, ResolveMerge, Wait
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.transitions import WORKING
@@ -114,7 +115,10 @@ class Loop:
 
     def nothing_left(self) -> bool:
         """Whether no attempt of this session waits to be resumed."""
-        return not self._left()
+        try:
+            return not self._left()
+        except BatonError:
+            return False
 
     def left_text(self) -> str:
         """How many attempts can be resumed, as the end of a sentence."""

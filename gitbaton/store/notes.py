@@ -14,8 +14,9 @@ from gitbaton.clock import Clock
 from gitbaton.errors import RepositoryError
 from gitbaton.git import objects, odb, refs
 from gitbaton.git.repo import Repository
+from gitbaton.model import layout
 from gitbaton.model.run import Attempt
-from gitbaton.store import layout, runs, transact
+from gitbaton.store import runs, transact
 
 
 def write(repo: Repository, run: str, notes: Mapping[str, bytes], clock: Clock) -> None:

@@ -14,10 +14,11 @@ from gitbaton.clock import stamp
 from gitbaton.errors import NotFound, RepositoryError
 from gitbaton.git import objects, refs
 from gitbaton.git.repo import Repository
+from gitbaton.model import layout
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.plan import Plan
 from gitbaton.model.run import Attempt, Event, Intent, Live, RunRecord, RunState
-from gitbaton.store import layout, records, trailers
+from gitbaton.store import records, trailers
 
 T = TypeVar("T")
 

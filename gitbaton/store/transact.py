@@ -22,11 +22,11 @@ from gitbaton.errors import Conflict, RepositoryError
 from gitbaton.git import objects, odb, refs
 from gitbaton.git.repo import Repository
 from gitbaton.lock import Lock
-from gitbaton.model import codec
+from gitbaton.model import codec, layout
 from gitbaton.model.ids import encode_key
 from gitbaton.model.plan import Plan
 from gitbaton.model.run import Attempt, Event, Intent, Live, RunRecord, RunState
-from gitbaton.store import layout, records, runs, trailers
+from gitbaton.store import records, runs, trailers
 
 T = TypeVar("T")
 Step = Callable[[runs.Loaded], tuple[RunState, Event] | None]

@@ -222,3 +222,23 @@ def test_git_finds_the_verb(repo: Path, tmp_path: Path) -> None:
         check=True,
     )
     assert "baton.capacity = 9  (command)" in done.stdout
+
+
+def test_follow_ends_with_the_worker(process: Baton, baton: Baton, repo: Path) -> None:
+    dispatch = _dispatches(baton(*START).json)[0]
+    log = Path(dispatch["packet"]).with_name("log")
+    log.write_text("one\n\x1b[31mtwo\x1b[0m\n")
+    command = [sys.executable, "-m", "gitbaton", "show", "1.1", "--log", "-f"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follower:
+        assert follower.stdout is not None
+        assert [follower.stdout.readline() for _ in range(2)] == ["one\n", "two\n"]
+        with log.open("a") as more:
+            more.write("three\n")
+        assert follower.stdout.readline() == "three\n"
+        with log.open("a") as more:
+            more.write("four")
+        baton("abandon", "1.1", "--force")
+        assert follower.stdout.read() == "four\n"
+        assert follower.wait() == 0
+    assert baton("show", "1.1", "--log").out == "one\ntwo\nthree\nfour\n"
+    assert baton("show", "1.1", "--log", "--json").json["log"].endswith("four")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitbaton.model.plan import Order, Plan, Unit
@@ -103,7 +103,9 @@ def test_target_that_is_only_reported_is_unknown() -> None:
 def test_umbrella_and_heading_stand_for_the_tickets_below() -> None:
     found = plan("- [ ] 1 A\n  - [ ] 1.1 a\n  - [ ] 1.2 b\n- [ ] 2.1 c (needs 1)\n")
     assert needs(found)["2.1"] == ("1.1", "1.2")
-    found = plan("## S\n### 1.1 A\n- [ ] 1.1.1 a\n- [ ] 1.1.2 b\n### 1.2 B\n- [ ] 1.2.1 c (needs 1.1)\n")
+    found = plan(
+        "## S\n### 1.1 A\n- [ ] 1.1.1 a\n- [ ] 1.1.2 b\n### 1.2 B\n- [ ] 1.2.1 c (needs 1.1)\n"
+    )
     assert needs(found)["1.2.1"] == ("1.1.1", "1.1.2")
 
 
@@ -199,6 +201,7 @@ def _graphs(draw: st.DrawFn) -> tuple[list[int], list[set[int]]]:
     return ranks, edges
 
 
+@settings(deadline=None)
 @given(_graphs())
 def test_settled_order(graph: tuple[list[int], list[set[int]]]) -> None:
     ranks, edges = graph
@@ -216,6 +219,7 @@ def test_settled_order(graph: tuple[list[int], list[set[int]]]) -> None:
         assert not settled.pulled
 
 
+@settings(deadline=None)
 @given(st.lists(st.sets(st.integers(0, 7), max_size=3), min_size=8, max_size=8))
 def test_cycles_are_found_exactly_when_there_are_some(edges: list[set[int]]) -> None:
     found = levels.cycles(edges)
@@ -286,7 +290,10 @@ def test_what_is_not_understood_is_an_error_with_its_line(words: str, code: str)
 
 def test_directive_of_no_ticket_is_an_error() -> None:
     found = plan('<!-- baton: verify="x" -->\n\n- [ ] 1.1 a\n\n<!-- baton: agent=x -->\n')
-    assert [(r.line, r.code) for r in found.errors] == [(1, "stray-directive"), (5, "stray-directive")]
+    assert [(r.line, r.code) for r in found.errors] == [
+        (1, "stray-directive"),
+        (5, "stray-directive"),
+    ]
 
 
 def test_directives_in_code_are_text() -> None:
@@ -378,7 +385,9 @@ def test_red_green_pairs_suggest_sequential() -> None:
 
 
 def test_tiny_steps_suggest_sections() -> None:
-    text = "".join(f"## {s}. A\n" + "".join(f"- [ ] {s}.{n} do\n" for n in range(8)) for s in (1, 2))
+    text = "".join(
+        f"## {s}. A\n" + "".join(f"- [ ] {s}.{n} do\n" for n in range(8)) for s in (1, 2)
+    )
     assert codes(plan(text)) == [(0, "suggest-unit")]
     assert plan(text, unit="section").warnings == ()
 

@@ -374,9 +374,7 @@ def test_text_at_the_margin_after_a_blank_line_ends_a_list() -> None:
 def test_body_is_wrapped_lines_and_plain_bullets() -> None:
     found = plan((SHAPES / "13-detail-lines.md").read_text())
     assert ticket(found, "1.1").title == "Add retry to the"
-    assert ticket(found, "1.1").body == (
-        "upload client\n- Accept: three tries\n- (depends on 1.3)"
-    )
+    assert ticket(found, "1.1").body == ("upload client\n- Accept: three tries\n- (depends on 1.3)")
     assert ticket(found, "1.2").body == ""
 
 

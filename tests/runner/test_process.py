@@ -19,7 +19,7 @@ BOOT = "this-boot"
 
 @pytest.fixture
 def room(tmp_path: Path) -> Path:
-    where = tmp_path / "it's $HOME \"here\""
+    where = tmp_path / 'it\'s $HOME "here"'
     where.mkdir()
     (where / "prompt").write_text("do it\n")
     return where

@@ -146,10 +146,10 @@ def test_placeholders_are_quoted(runner: Runner) -> None:
 def test_a_failed_check_is_told_to_the_worker(runner: Runner) -> None:
     command = (
         'cat >"$BATON_ATTEMPT_DIR/got-$(ls "$BATON_ATTEMPT_DIR" | grep -c got-)";'
-        f' if grep -q "wanted: good in v" "$BATON_PROMPT_FILE"; then echo good >v-$BATON_TICKET;'
+        ' if grep -q "wanted: good in v" "$BATON_PROMPT_FILE"; then echo good >v-$BATON_TICKET;'
         " else echo bad >v-$BATON_TICKET; fi"
     )
-    check = "for f in v-*; do grep -q good $f || { echo \"wanted: good in $f\"; exit 1; }; done"
+    check = 'for f in v-*; do grep -q good $f || { echo "wanted: good in $f"; exit 1; }; done'
     batch = runner(command, checks=(check,))
     assert batch.state == "complete"
     assert set(runner.states()) == {"1.1@1", "1.2@1", "1.3@1", "2.1@1"}
@@ -199,8 +199,7 @@ def test_a_commit_hook_that_refuses_is_told_to_the_worker(runner: Runner) -> Non
 
 def test_a_worker_that_dies_at_once_is_tried_again(runner: Runner) -> None:
     command = (
-        'n="$BATON_ATTEMPT_DIR/tries"; echo x >>"$n";'
-        f' test $(wc -l <"$n") -ge 3 || exit 1; {WRITE}'
+        f'n="$BATON_ATTEMPT_DIR/tries"; echo x >>"$n"; test $(wc -l <"$n") -ge 3 || exit 1; {WRITE}'
     )
     assert runner(command).state == "complete"
     assert set(runner.states().values()) == {"succeeded"}

@@ -174,6 +174,12 @@ class Project:
         self.write(f"{place}/proposal.md", f"# {change}\n")
         return self.write(f"{place}/tasks.md", text)
 
+    def approve(self, text: str) -> None:
+        """Write the tasks of the change and commit them."""
+        self.plan(text)
+        self.git("add", "--all")
+        self.git("commit", "-q", "-m", "the plan")
+
     def set(self, key: str, value: str) -> None:
         self.git("config", "--add", f"baton.{key}", value)
 

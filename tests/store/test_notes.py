@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from gitbaton.git.repo import Repository, open_repository
+from gitbaton.model import layout
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.run import Event, RunState, Sealed
-from gitbaton.store import layout, notes, runs, transact
+from gitbaton.store import notes, runs, transact
 
 from .conftest import Git
 from .sample import EVENT, RUN, FixedClock, attempt_of

@@ -7,9 +7,10 @@ import pytest
 from gitbaton.errors import NotFound
 from gitbaton.git import objects
 from gitbaton.git.repo import Repository
+from gitbaton.model import layout
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.run import Event
-from gitbaton.store import layout, notes, runs, transact
+from gitbaton.store import notes, runs, transact
 
 from .conftest import Git
 from .sample import EVENT, RUN, FixedClock, attempt_of, state_of

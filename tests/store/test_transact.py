@@ -14,9 +14,10 @@ import pytest
 from gitbaton.errors import Conflict, NotFound, Refused, RepositoryError
 from gitbaton.git import objects, refs
 from gitbaton.git.repo import Repository, open_repository
+from gitbaton.model import layout
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.run import Event, Prepare, RunState
-from gitbaton.store import layout, runs, transact
+from gitbaton.store import runs, transact
 
 from .conftest import Git
 from .sample import EVENT, RUN, FixedClock, attempt_of, state_of

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitbaton.model import layout
 from gitbaton.model.ids import AttemptId
-from gitbaton.store import layout
 
 ODD = ["1.2", "a/b", "..", ".", "../../etc", "größe", "two words", "x.lock", "100%", "a\nb", "-"]
 

@@ -1,0 +1,58 @@
+"""The demo is the first thing people see: it has to work where nothing is configured."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gitbaton.engine.context import open_context
+from gitbaton.errors import Refused
+from gitbaton.runner.demo import CHANGE, demo
+from gitbaton.store import runs
+
+
+def git(path: Path, *args: str) -> str:
+    done = subprocess.run(["git", *args], cwd=path, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def test_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gitconfig").write_text(
+        "[commit]\n\tgpgSign = true\n[user]\n\tuseConfigOnly = true\n[core]\n\tautocrlf = true\n"
+        "[merge]\n\tconflictStyle = diff3\n[baton]\n\tverify = false\n"
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    path = demo(tmp_path / "it's a $demo", plain=True)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "[1.2@1] checks failed, again (1/2)" in said.err
+    assert "started: resolve the conflict in tea" in said.err
+    assert "Look around:" in said.err
+    states = [a.state for a in runs.load(open_context(path).repo, CHANGE).all_attempts()]
+    assert sorted(states) == ["succeeded"] * 6 + ["superseded"]
+    assert git(path, "status", "--porcelain") == ""
+    assert git(path, "rev-parse", "main") == git(path, "rev-parse", f"baton/{CHANGE}")
+    merges = git(
+        path, "log", "--first-parent", "--merges", "--notes=baton/*", "--format=%x01%N", "main"
+    ).split("\x01")[1:]
+    assert len(merges) == 6
+    assert all("urn:git-baton:receipt:v1" in note for note in merges)
+    assert json.loads(git(path, "show", f"refs/baton/runs/{CHANGE}:run.json"))["id"] == CHANGE
+    tea = subprocess.run(
+        ["sh", "tea", "brew", "black"], cwd=path, capture_output=True, text=True, check=True
+    )
+    assert tea.stdout == "black: 95 degrees, 3:05 minutes\n"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["gitconfig", "it's a $demo"]
+
+
+def test_demo_keeps_away_from_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    with pytest.raises(Refused) as caught:
+        demo(tmp_path, plain=True)
+    assert caught.value.code == "directory-not-empty"
+    assert [p.name for p in tmp_path.iterdir()] == ["mine"]
