@@ -172,8 +172,18 @@ def heal_branch(ctx: Context, loaded: runs.Loaded) -> None:
 
 def foreign_tip(ctx: Context, loaded: runs.Loaded) -> str | None:
     """The tip of the integration branch if it is not the one that the state last recorded."""
-    tip = refs.read(ctx.repo, loaded.state.run.branch)
-    return tip if tip is not None and tip != loaded.state.run.tip else None
+    while True:
+        state = loaded.state
+        tip = refs.read(ctx.repo, state.run.branch)
+        moving = {i.new for i in state.intents.values() if isinstance(i, Advance)}
+        if tip is None or tip == state.run.tip or tip in moving:
+            return None
+        # The branch and the state cannot be read at once: another process may have moved both
+        # since. It is foreign only if the state stood still.
+        fresh = runs.load(ctx.repo, state.run.id)
+        if fresh.oid == loaded.oid:
+            return tip
+        loaded = fresh
 
 
 def _require_movable(ctx: Context, run: str, intent: Advance | Land) -> None:
@@ -193,6 +203,8 @@ def _require_movable(ctx: Context, run: str, intent: Advance | Land) -> None:
 
 def _move_branch(ctx: Context, run: str, intent: Advance | Land) -> None:
     if intent.worktree is None:
+        if refs.read(ctx.repo, intent.branch) == intent.new:
+            return  # a commit that somebody put there is only recorded
         message = f"git-baton: move to {intent.new[:12]}"
         refs.cas(ctx.repo, intent.branch, intent.old, intent.new, message, ours=True)
         return

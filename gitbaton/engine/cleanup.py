@@ -13,12 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from gitbaton.engine import advance
+from gitbaton.engine import advance, prepare
 from gitbaton.engine.context import Context, attempt_of_slug, known_run, nearest, resolve_run
 from gitbaton.engine.look import has_landed
 from gitbaton.errors import BatonError, NotFound, Refused
 from gitbaton.evidence import slots
-from gitbaton.git import objects, refs, worktree
+from gitbaton.evidence.prepare import within
+from gitbaton.git import checkout, objects, refs, worktree
 from gitbaton.model import layout
 from gitbaton.model.action import Skipped
 from gitbaton.model.run import Attempt
@@ -71,11 +72,20 @@ def cleanup_finished(ctx: Context, loaded: runs.Loaded) -> Cleaned:
 
 
 def _clean(ctx: Context, loaded: runs.Loaded, include_integration: bool) -> Cleaned:
+    # Several callers see a run complete at the same time; one of them cleans, then the next finds
+    # nothing left to do.
+    with ctx.run_lock(loaded.state.run.id, "cleanup"):
+        return _clean_alone(ctx, loaded, include_integration)
+
+
+def _clean_alone(ctx: Context, loaded: runs.Loaded, include_integration: bool) -> Cleaned:
     removable, skipped = _sort(ctx, loaded, include_integration)
     removed: list[str] = []
     for attempt in removable:
         try:
-            worktree.remove(ctx.repo, Path(attempt.worktree), force=False)
+            # What setup and checks made there is no reason to keep it; anything else is refused.
+            only_made = bool(_made(ctx, loaded, attempt))
+            worktree.remove(ctx.repo, Path(attempt.worktree), force=only_made)
             _drop_branch(ctx, loaded, attempt)
             removed.append(attempt.worktree)
         except BatonError as error:
@@ -128,7 +138,30 @@ def _reason_to_keep(
     tip = refs.read(ctx.repo, attempt.branch)
     if tip is not None and not _is_kept(ctx, loaded, attempt, tip):
         return f"{advance.short(attempt.branch)} has commits that are not integrated"
-    return None
+    return _dirt(ctx, loaded, attempt)
+
+
+def _dirt(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> str | None:
+    """What would be lost with the files of a worktree, if anything."""
+    top = Path(attempt.worktree)
+    found = worktree.registered(ctx.repo).get(top)
+    if found is not None and found.locked is not None:
+        return f"{top} is locked"
+    try:
+        entries = checkout.status(top, fresh_index=False).entries
+    except BatonError:
+        return None  # half removed or deleted by hand: `worktree.remove` finishes or refuses it
+    made = _made(ctx, loaded, attempt)
+    dirty = [path for letters, path in entries if letters != "??" or not within(path, made)]
+    return f"not committed: {', '.join(dirty[:3])}" if dirty else None
+
+
+def _made(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> frozenset[str]:
+    """Paths in the worktree that setup, copy and checks made."""
+    run = loaded.state.run.id
+    return prepare.recorded_paths(ctx, run, attempt.id, prepare.PREPARED) | prepare.recorded_paths(
+        ctx, run, attempt.id, prepare.CHECKED
+    )
 
 
 def _is_kept(ctx: Context, loaded: runs.Loaded, attempt: Attempt, tip: str) -> bool:
@@ -190,9 +223,11 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
     doomed = [layout.notes_ref(run), *branches, layout.run_ref(run)]
     if dry_run:
         return Deleted(run=run, dry_run=True, removed=tuple(doomed))
-    for attempt in list(_with_worktree(ctx, loaded)):
-        worktree.remove(ctx.repo, Path(attempt.worktree), force=force)
-        _remove_if_empty(Path(attempt.worktree).parent)
+    with ctx.run_lock(run, "cleanup"):
+        for attempt in list(_with_worktree(ctx, loaded)):
+            only_made = bool(_made(ctx, loaded, attempt))
+            worktree.remove(ctx.repo, Path(attempt.worktree), force=force or only_made)
+            _remove_if_empty(Path(attempt.worktree).parent)
     for ref, oid in branches.items():
         refs.cas(ctx.repo, ref, oid, None, f"git-baton: delete run {run}", ours=True)
     transact.delete(ctx.repo, run)

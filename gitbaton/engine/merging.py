@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from gitbaton.engine.context import Context
 from gitbaton.engine.prepare import tasks_path_of
-from gitbaton.git import merge, objects, refs
+from gitbaton.git import merge, objects, odb, refs
 from gitbaton.model.plan import Unit
 from gitbaton.model.run import Attempt
 from gitbaton.plan import write
@@ -64,15 +64,16 @@ def merge_ticket(
         return Conflicted(attempt, result.conflicts)
     _warn_of_edits(ctx, loaded, attempt, tasks)
     _warn_of_later(ctx, loaded, attempt)
-    tree = ticked(ctx, result.tree, tasks, [attempt.ticket], loaded.state.run.unit)
-    commit = objects.create_commit(
-        ctx.repo,
-        tree,
-        [tip, sealed],
-        _message(loaded, attempt),
-        author=ctx.require_identity(),
-        when=ctx.clock.now().wall,
-    )
+    with odb.batch(ctx.repo):
+        tree = ticked(ctx, result.tree, tasks, [attempt.ticket], loaded.state.run.unit)
+        commit = objects.create_commit(
+            ctx.repo,
+            tree,
+            [tip, sealed],
+            _message(loaded, attempt),
+            author=ctx.require_identity(),
+            when=ctx.clock.now().wall,
+        )
     return TicketMerge(attempt, commit, tree, result.tree, result.recipe)
 
 
@@ -110,14 +111,14 @@ def _warn_of_edits(ctx: Context, loaded: runs.Loaded, attempt: Attempt, tasks: s
 def _warn_of_later(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> None:
     """Name the commits that the branch got after the seal: they are not part of the merge."""
     assert attempt.sealed is not None
-    tip = refs.read(ctx.repo, attempt.branch)
-    if tip is None or tip == attempt.sealed.commit:
+    tip, sealed = refs.read(ctx.repo, attempt.branch), attempt.sealed.commit
+    if tip is None or tip == sealed or not objects.is_ancestor(ctx.repo, sealed, tip):
         return
-    chain = [c.oid for c in objects.first_parent_chain(ctx.repo, tip, attempt.sealed.commit)]
+    chain = [c.oid for c in objects.first_parent_chain(ctx.repo, tip, sealed)]
     names = ", ".join(oid[:12] for oid in chain[:5]) + (" ..." if len(chain) > 5 else "")
     ctx.warn(
-        f"{loaded.state.run.id}/{attempt.id} is integrated as sealed at "
-        f"{attempt.sealed.commit[:12]}, without what came after: {names}"
+        f"{loaded.state.run.id}/{attempt.id} is integrated as sealed at {sealed[:12]}, "
+        f"without what came after: {names}"
     )
 
 

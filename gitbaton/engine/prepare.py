@@ -18,7 +18,7 @@ from gitbaton.git import merge, refs, worktree
 from gitbaton.lock import Lock
 from gitbaton.model.ids import AttemptId, parse_attempt
 from gitbaton.model.run import Attempt, Event, Failure, Prepare, RunState
-from gitbaton.rules.settle import end
+from gitbaton.rules.settle import end, exhaust
 from gitbaton.rules.state import without_intent
 from gitbaton.store import runs, transact
 
@@ -69,7 +69,9 @@ def carry_out(ctx: Context, run: str, intent_id: str, attempts: list[Attempt]) -
         try:
             _make(ctx, run, attempt)
         except BatonError as error:
-            failures[attempt.id] = Failure(code=error.code, message=error.message)
+            tail = str(error.payload.get("output_tail", "")).strip()
+            message = f"{error.message}\n{tail}" if tail else error.message
+            failures[attempt.id] = Failure(code=error.code, message=message)
         except OSError as error:
             failures[attempt.id] = Failure(code="preparation-failed", message=str(error))
 
@@ -82,6 +84,7 @@ def carry_out(ctx: Context, run: str, intent_id: str, attempts: list[Attempt]) -
             current = state.attempt(attempt_id)
             if current is not None and current.state == "leased":
                 state = end(state, current, failure.code, failure.message, ctx.clock.now())
+        state, _ = exhaust(state, ctx.settings.max_attempts)
         made = ", ".join(str(a.id) for a in tasks if a.id not in failures) or "nothing"
         failed = ", ".join(str(a) for a in failures)
         text = f"prepared {made}" + (f"; failed: {failed}" if failed else "")

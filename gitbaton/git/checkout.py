@@ -106,8 +106,9 @@ def checkout_detached(path: Path, commit: str, keep: Collection[str] = ()) -> No
     For worktrees that nobody else uses: locks of git found there are removed.
     """
     place = place_of(path)
-    for name in ("index.lock", "HEAD.lock", "index"):
-        (place.git_dir / name).unlink(missing_ok=True)
+    with process.file_errors("worktree-failed", f"{path} cannot be emptied"):
+        for name in ("index.lock", "HEAD.lock", "index"):
+            (place.git_dir / name).unlink(missing_ok=True)
     quiet = ("-c", "submodule.recurse=false", "checkout", "-q", "-f", "--detach", commit)
     _git(path, [*_NO_HOOKS, *quiet])
     excludes = ["--exclude=/" + _SPECIAL.sub(r"\\\1", name) for name in keep]

@@ -59,10 +59,12 @@ def merge(
         f"--git-dir={repo.common_dir}",
         *("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, side),
     ]
-    workspace.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix="merge-", dir=workspace))
+    with process.file_errors("merge-failed", f"{workspace} cannot be written"):
+        workspace.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix="merge-", dir=workspace))
     try:
-        _write_attributes(repo, objects.tree_of(repo, ours), scratch)
+        with process.file_errors("merge-failed", f"{workspace} cannot be written"):
+            _write_attributes(repo, objects.tree_of(repo, ours), scratch)
         env = {"GIT_WORK_TREE": str(scratch), "GIT_INDEX_FILE": str(scratch / ".git-no-index")}
         output = process.git(args, scratch, env=env, check=False, durable=True)
     finally:

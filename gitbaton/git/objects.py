@@ -48,7 +48,7 @@ class Change(NamedTuple):
 
 def exists(repo: Repository, oid: str) -> bool:
     """Whether the object is present here."""
-    return pygit2.Oid(hex=oid) in repo.handle
+    return odb.has(repo, oid)
 
 
 def read_blob(repo: Repository, oid: str) -> bytes:
@@ -194,17 +194,21 @@ def create_commit(
     author: tuple[str, str],
     when: datetime,
 ) -> str:
-    """Write a commit and return its id; no ref moves. ``author`` is the committer as well."""
-    offset = when.utcoffset() or timedelta()
+    """Write a commit and return its id; no ref moves. ``author`` is the committer as well.
+
+    Raises `RepositoryError` ``missing-object`` for a tree or a parent that does not exist.
+    """
+    for oid in (tree, *parents):
+        if not exists(repo, oid):
+            raise RepositoryError("missing-object", f"a commit needs {oid}: no such object")
+    minutes = int((when.utcoffset() or timedelta()).total_seconds() // 60)
+    zone = f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}{abs(minutes) % 60:02d}"
     name, email = (clean_name(text) for text in author)
-    signature = pygit2.Signature(
-        name or "unknown", email, int(when.timestamp()), int(offset.total_seconds() // 60), "utf-8"
-    )
-    return odb.stored(
-        lambda: repo.handle.create_commit(
-            None, signature, signature, message, pygit2.Oid(hex=tree), list(parents)
-        )
-    )
+    who = f"{name or 'unknown'} <{email}> {int(when.timestamp())} {zone}"
+    lines = [f"tree {tree}", *(f"parent {oid}" for oid in parents)]
+    lines += [f"author {who}", f"committer {who}", "", message]
+    data = "\n".join(lines).encode(errors="surrogateescape")
+    return odb.write(repo, ObjectType.COMMIT, data)
 
 
 def is_ancestor(repo: Repository, ancestor: str, descendant: str) -> bool:

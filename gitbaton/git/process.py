@@ -13,7 +13,8 @@ import functools
 import os
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -139,11 +140,12 @@ def storage_error(text: str) -> RepositoryError | None:
     libgit2 and git both quote the system's message and keep no error number, so the words of
     ``strerror`` are all there is to go by.
     """
-    for number in (errno.ENOSPC, errno.EDQUOT):
-        if os.strerror(number) in text:
+    full = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), "Out of diskspace")
+    for words in full:
+        if words in text:
             return RepositoryError(
                 "disk-full",
-                _useful_line(text) or os.strerror(number),
+                _useful_line(text),
                 "free some space, then repeat",
             )
     for number in (errno.EROFS, errno.EACCES, errno.EPERM):
@@ -154,6 +156,15 @@ def storage_error(text: str) -> RepositoryError | None:
                 "check the permissions of the git directory",
             )
     return None
+
+
+@contextmanager
+def file_errors(code: str, doing: str) -> Iterator[None]:
+    """Turn an `OSError` of what is done inside into a `RepositoryError` with a code."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(str(error)) or RepositoryError(code, f"{doing}: {error}") from error
 
 
 @functools.cache

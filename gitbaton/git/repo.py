@@ -46,18 +46,19 @@ class Repository:
         self.common_dir = common_dir_of(git_dir)
         """What all worktrees share."""
         self.baton_dir = self.common_dir / "baton"
-        self._local = threading.local()
+        self.local = threading.local()
+        """What belongs to one thread: its libgit2 handle, and the objects it has staged."""
 
     @property
     def handle(self) -> pygit2.Repository:
         """This thread's libgit2 handle."""
-        handle: pygit2.Repository | None = getattr(self._local, "handle", None)
+        handle: pygit2.Repository | None = getattr(self.local, "handle", None)
         return self.reopen() if handle is None else handle
 
     def reopen(self) -> pygit2.Repository:
         """Give this thread a new handle, for when packs vanished under the old one."""
         flags = RepositoryOpenFlag.FROM_ENV | RepositoryOpenFlag.NO_SEARCH
-        handle = self._local.handle = pygit2.Repository(str(self.git_dir), flags)
+        handle = self.local.handle = pygit2.Repository(str(self.git_dir), flags)
         return handle
 
     @functools.cached_property

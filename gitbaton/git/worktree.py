@@ -9,9 +9,12 @@ ticket gets a new worktree; but a sync would wait for every file just checked ou
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -100,35 +103,38 @@ def remove(repo: Repository, path: Path, force: bool) -> None:
     real = Path(os.path.realpath(path))
     if repo.common_dir.is_relative_to(real):
         raise Refused("not-a-worktree", f"{path} holds the repository itself")
-    records = [info for info in _records(repo) if _same_place(info.path, real)]
+    records = _records_at(repo, real)
     interrupted = any(info.locked in (_MAKING, _REMOVING) for info in records)
     if not force and not interrupted:
         _require_removable(path, records)
-    for info in records:
-        _write(info.git_dir / "locked", _REMOVING)
-    if real.is_dir():
-        _remove_directory(real)
-    for git_dir in [info.git_dir for info in records] + _nameless(repo, real):
-        _remove_directory(git_dir)
+    with process.file_errors("worktree-failed", f"{path} cannot be removed"):
+        for info in records:
+            with suppress(OSError):  # on a full disk, say, and this is what makes room
+                _write(info.git_dir / "locked", _REMOVING)
+        if real.is_dir():
+            _remove_directory(real)
+        for info in records:
+            _remove_directory(info.git_dir)
 
 
 def registered(repo: Repository) -> dict[Path, WorktreeInfo]:
     """Every linked worktree that git has on record, by the path of its top directory."""
     found = {}
-    for info in _records(repo):
+    for git_dir, path in _linked(repo):
+        info = _info(git_dir, path)
         head = refs.read(repo, info.branch) if info.branch else info.head
-        found[info.path] = info._replace(head=head)
+        found[path] = info._replace(head=head)
     return found
 
 
 def checked_out_at(repo: Repository, ref: str) -> Path | None:
     """The existing worktree, main or linked, that has the branch ``ref`` checked out."""
-    main = repo.main_worktree
-    if main is not None and _head(repo.common_dir) == f"ref: {ref}":
-        return main
-    for info in _records(repo):
-        if info.branch == ref and (info.path / ".git").exists():
-            return info.path
+    wanted = f"ref: {ref}"
+    if _text(repo.common_dir, "HEAD") == wanted and repo.main_worktree is not None:
+        return repo.main_worktree
+    for git_dir, path in _linked(repo):
+        if _text(git_dir, "HEAD") == wanted and (path / ".git").exists():
+            return path
     return None
 
 
@@ -138,22 +144,13 @@ def _require_free(path: Path) -> None:
 
 
 def _make(repo: Repository, path: Path, head: str, commit: str) -> None:
-    try:
+    with process.file_errors("worktree-failed", f"no worktree could be made at {path}"):
         path.mkdir(parents=True, exist_ok=True)
         real = Path(os.path.realpath(path))
-        for info in _records(repo):
-            if _same_place(info.path, real):  # its directory was deleted by hand
-                _remove_directory(info.git_dir)
-        git_dir = _new_git_dir(repo, real.name)
-        _write(git_dir / "gitdir", f"{real / '.git'}\n")
-        _write(git_dir / "commondir", "../..\n")
-        _write(git_dir / "HEAD", head)
-        _inherit_sparseness(repo, git_dir)
+        for info in _records_at(repo, real):  # its directory was deleted by hand
+            _remove_directory(info.git_dir)
+        git_dir = _new_record(repo, real, head)
         _write(real / ".git", f"gitdir: {git_dir}\n")
-    except OSError as error:
-        raise process.storage_error(str(error)) or RepositoryError(
-            "worktree-failed", f"no worktree could be made at {path}: {error}"
-        ) from error
     args = ["-c", "core.hooksPath=/dev/null", "-c", "submodule.recurse=false"]
     try:
         process.git([*args, "read-tree", "-m", "-u", commit], real)
@@ -163,25 +160,32 @@ def _make(repo: Repository, path: Path, head: str, commit: str) -> None:
     (git_dir / "locked").unlink()
 
 
-def _new_git_dir(repo: Repository, name: str) -> Path:
-    """A directory of its own below ``worktrees``, locked against ``git worktree prune``."""
+def _new_record(repo: Repository, real: Path, head: str) -> Path:
+    """A directory below ``worktrees`` that from its first moment says whose it is.
+
+    It is locked, against ``git worktree prune``, until the files are there.
+    """
+    begun = repo.baton_dir / "making" / hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
+    _remove_directory(begun)
+    begun.mkdir(parents=True)
+    _write(begun / "locked", _MAKING)
+    _write(begun / "gitdir", f"{real / '.git'}\n")
+    _write(begun / "commondir", "../..\n")
+    _write(begun / "HEAD", head)
+    _inherit_sparseness(repo, begun)
     home = repo.common_dir / "worktrees"
     home.mkdir(exist_ok=True)
-    base = _record_name(name)
+    base = re.sub(r"[^A-Za-z0-9_.@+-]", "-", real.name).strip(".") or "worktree"
     number = 0
     while True:
-        git_dir = home / f"{base}{number or ''}"
+        record = home / f"{base}{number or ''}"
         try:
-            git_dir.mkdir()
+            record.mkdir()
         except FileExistsError:
             number += 1
             continue
-        _write(git_dir / "locked", _MAKING)
-        return git_dir
-
-
-def _record_name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.@+-]", "-", name).strip(".") or "worktree"
+        begun.rename(record)
+        return record
 
 
 def _inherit_sparseness(repo: Repository, git_dir: Path) -> None:
@@ -221,19 +225,34 @@ def _require_removable(path: Path, records: list[WorktreeInfo]) -> None:
         )
 
 
-def _records(repo: Repository) -> list[WorktreeInfo]:
-    """What `registered` gives, but for the commits that branches point to."""
-    found = []
+def _records_at(repo: Repository, real: Path) -> list[WorktreeInfo]:
+    """What is on record for the path ``real``, without the commits of branches."""
+    try:
+        git_dir = checkout.place_of(real).git_dir
+        if git_dir.parent == repo.common_dir / "worktrees":
+            return [_info(git_dir, real)]
+    except RepositoryError:
+        pass
+    return [
+        _info(git_dir, path)
+        for git_dir, path in _linked(repo)
+        if path == real or (path.name == real.name and os.path.realpath(path) == str(real))
+    ]
+
+
+def _info(git_dir: Path, path: Path) -> WorktreeInfo:
+    head = _text(git_dir, "HEAD") or ""
+    branch = head.removeprefix("ref:").strip() if head.startswith("ref:") else None
+    locked = (_text(git_dir, "locked") or "") if (git_dir / "locked").exists() else None
+    return WorktreeInfo(path, None if branch else head or None, branch, locked, git_dir)
+
+
+def _linked(repo: Repository) -> Iterator[tuple[Path, Path]]:
+    """(git directory, recorded path) of every linked worktree whose path is on record."""
     for git_dir in _git_dirs(repo):
-        link = _text(git_dir / "gitdir")
-        if link is None:
-            continue
-        path = Path(os.path.dirname(os.path.normpath(os.path.join(git_dir, link))))
-        head = _head(git_dir)
-        branch = head.removeprefix("ref:").strip() if head.startswith("ref:") else None
-        oid = None if branch else head or None
-        found.append(WorktreeInfo(path, oid, branch, _lock_reason(git_dir), git_dir))
-    return found
+        link = _text(git_dir, "gitdir")
+        if link is not None:
+            yield git_dir, Path(os.path.dirname(os.path.normpath(os.path.join(git_dir, link))))
 
 
 def _git_dirs(repo: Repository) -> list[Path]:
@@ -244,39 +263,13 @@ def _git_dirs(repo: Repository) -> list[Path]:
         return []
 
 
-def _nameless(repo: Repository, path: Path) -> list[Path]:
-    """Records that a killed process began for ``path`` and left before it wrote which it was."""
-    begun = re.compile(re.escape(_record_name(path.name)) + r"\d*")
-    return [
-        git_dir
-        for git_dir in _git_dirs(repo)
-        if begun.fullmatch(git_dir.name) and _text(git_dir / "gitdir") is None
-    ]
-
-
-def _lock_reason(git_dir: Path) -> str | None:
-    try:
-        return (git_dir / "locked").read_text(errors="replace").strip()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def _head(git_dir: Path) -> str:
-    return _text(git_dir / "HEAD") or ""
-
-
-def _text(path: Path) -> str | None:
+def _text(directory: Path, name: str) -> str | None:
     """The content of a small file without its newline; None if it is absent or empty."""
     try:
-        return path.read_text(errors="surrogateescape").rstrip("\n") or None
+        with open(f"{directory}/{name}", errors="surrogateescape") as file:
+            return file.read().rstrip("\n") or None
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-def _same_place(recorded: Path, real: Path) -> bool:
-    if recorded.name != real.name:
-        return False
-    return recorded == real or os.path.realpath(recorded) == str(real)
 
 
 def _write(path: Path, text: str) -> None:
@@ -298,7 +291,4 @@ def _remove_directory(path: Path) -> None:
             checkout.make_writable(path)
         else:
             return
-    try:
-        shutil.rmtree(path)
-    except OSError as error:
-        raise RepositoryError("worktree-failed", f"{path} cannot be removed: {error}") from error
+    shutil.rmtree(path)

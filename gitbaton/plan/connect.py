@@ -41,6 +41,8 @@ def connect(
         for umbrella in work.umbrellas:
             targets |= inherited[umbrella.line] - reader.below(umbrella)
         needs.append(targets)
+    if unit == "task":
+        reader.look_at_headings()
     knots = levels.cycles(needs) if any(needs) else []
     for cycle in knots:
         keys = [works[at].key for at in (*cycle, cycle[0])]
@@ -87,6 +89,13 @@ class _Reader:
     @cached_property
     def _names(self) -> Names:
         return Names(self._roles, self._found)
+
+    def look_at_headings(self) -> None:
+        """Point out edges in headings that are no tickets."""
+        for heading in self._found.headings:
+            if not heading.ticket:
+                for phrase in phrases([(heading.line, heading.text)]):
+                    self._mention(phrase, set())
 
     def below(self, umbrella: Node) -> set[int]:
         """The tickets below ``umbrella``."""
@@ -141,7 +150,8 @@ class _Reader:
         return targets
 
     def _mention(self, phrase: Phrase, own: set[int]) -> None:
-        known = [word for word in phrase.words if self._means_ticket(word, phrase.words, own)]
+        pairs = zip(phrase.words, [*phrase.words[1:], ""], strict=False)
+        known = [word for word, then in pairs if self._means_ticket(word, then, own)]
         if known:
             message = (
                 f"{', '.join(known)} is named here, but that makes no edge: "
@@ -149,13 +159,13 @@ class _Reader:
             )
             self._warn(phrase.line, "unread-edge", message)
 
-    def _means_ticket(self, word: str, words: list[str], own: set[int]) -> bool:
+    def _means_ticket(self, word: str, then: str, own: set[int]) -> bool:
+        if word.isdigit() and then and not boxes.is_key(then):
+            return False  # such as "3 tries"
         if not (boxes.is_key(word) or boxes.range_in(word)):
             return False  # such as a word that is also the key of a section without number
         named, _ = self._names.find(word)
-        if not named or set(named) <= own:
-            return False
-        return not word.isdigit() or len(words) == 1
+        return bool(named) and not set(named) <= own
 
     def _warn(self, line: int, code: str, message: str) -> None:
         self._warnings.append(Remark(line=line, code=code, message=message))

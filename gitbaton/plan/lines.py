@@ -120,9 +120,10 @@ def _comments(
 ) -> int:
     """Take the comments that begin in line ``at``; return the line where the last of them ends."""
     line = lines[at]
+    bare = without_code(line)
     shown: list[str] = []
     seen = 0
-    while (start := without_code(line).find("<!--", seen)) >= 0:
+    while (start := bare.find("<!--", seen)) >= 0:
         end = line.find("-->", start + 4)
         if end >= 0:
             found = _DIRECTIVE.match(line[start : end + 3])

@@ -24,11 +24,13 @@ def write(repo: Repository, run: str, notes: Mapping[str, bytes], clock: Clock) 
 
     def attempt() -> None:
         tip = _Tip(repo, run, transact.derived(repo, layout.notes_ref(run)))
-        try:
-            tree = _with(repo, tip.tree or _all(repo, run), notes)
-        except RepositoryError:  # damaged below the top
-            tree = _with(repo, _all(repo, run), notes)
-        tip.advance(tree, clock)
+        with odb.batch(repo):
+            try:
+                tree = _with(repo, tip.tree or _all(repo, run), notes)
+            except RepositoryError:  # damaged below the top
+                tree = _with(repo, _all(repo, run), notes)
+            commit = tip.commit(tree, clock)
+        tip.move(commit)
 
     transact.retrying(repo, attempt)
 
@@ -47,7 +49,7 @@ def rebuild(repo: Repository, run: str, clock: Clock) -> bool:
         if oid != tip.oid:
             tip = _Tip(repo, run, oid)
             tree = _all(repo, run)
-        return tip.advance(tree, clock)
+        return tip.move(tip.commit(tree, clock))
 
     return transact.retrying(repo, attempt)
 
@@ -127,12 +129,12 @@ class _Tip:
             except RepositoryError:
                 self.tree = None
 
-    def advance(self, tree: str, clock: Clock) -> bool:
-        """Commit ``tree`` and move the ref; False if that is what it holds already."""
+    def commit(self, tree: str, clock: Clock) -> str | None:
+        """A commit of ``tree`` on top; None if that is what the ref holds already."""
         nothing = self.oid is None and not objects.list_tree(self.repo, tree)
         if tree == self.tree or nothing:
-            return False
-        oid = objects.create_commit(
+            return None
+        return objects.create_commit(
             self.repo,
             tree,
             [self.oid] if self.oid and self.tree else [],
@@ -140,8 +142,12 @@ class _Tip:
             author=transact.identity(self.repo),
             when=clock.now().wall,
         )
-        refs.cas(self.repo, self.ref, self.oid, oid, "baton: notes", ours=True)
-        return True
+
+    def move(self, commit: str | None) -> bool:
+        """Move the ref to ``commit``, if there is one; says whether it moved."""
+        if commit is not None:
+            refs.cas(self.repo, self.ref, self.oid, commit, "baton: notes", ours=True)
+        return commit is not None
 
 
 def _value(repo: Repository, ref: str) -> str | None:

@@ -141,21 +141,18 @@ def _commit(
     )
     parents = [before.oid] if before else []
     parents += [oid for oid in dict.fromkeys(state.parents) if oid not in parents]
-    for oid in state.parents:
-        if not objects.exists(repo, oid):
-            raise RepositoryError(
-                "missing-object", f"commit {oid} is to be recorded, but it is missing", "git fsck"
-            )
     state = msgspec.structs.replace(state, run=run)
-    tree = objects.edit_tree(repo, before.tree if before else None, _edits(repo, before, state))
-    oid = objects.create_commit(
-        repo,
-        tree,
-        parents,
-        trailers.compose(run.id, event, os.urandom(16).hex()),
-        author=identity(repo),
-        when=moment.wall,
-    )
+    with odb.batch(repo):
+        edits = _edits(repo, before, state)
+        tree = objects.edit_tree(repo, before.tree if before else None, edits)
+        oid = objects.create_commit(
+            repo,
+            tree,
+            parents,
+            trailers.compose(run.id, event, os.urandom(16).hex()),
+            author=identity(repo),
+            when=moment.wall,
+        )
     old = before.oid if before else None
     refs.cas(repo, layout.run_ref(run.id), old, oid, f"baton: {event.event}", ours=True)
     state = msgspec.structs.replace(state, touched={}, files={}, parents=())

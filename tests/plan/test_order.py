@@ -75,6 +75,16 @@ def test_other_phrases_with_a_key_are_pointed_out(phrase: str) -> None:
     assert codes(found) == [(4, "unread-edge")]
 
 
+def test_single_numbers_in_parentheses() -> None:
+    found = plan("- [ ] 3 a\n- [ ] 4 b (see 3)\n- [ ] 5 c (3 tries)\n")
+    assert codes(found) == [(2, "unread-edge")]
+
+
+def test_edge_in_the_heading_of_a_section_is_pointed_out() -> None:
+    found = plan(TWO.replace("## 2. B", "## 2. B (after 1.1)"))
+    assert codes(found) == [(5, "unread-edge")]
+
+
 def test_phrase_without_parenthesis_is_pointed_out() -> None:
     found = plan(TWO.replace("1.3 c", "1.3 c\n  - **Depends**: 1.1"))
     assert needs(found)["1.3"] == ()

@@ -34,7 +34,7 @@ def test_demo(
     assert "started: resolve the conflict in tea" in said.err
     assert "Look around:" in said.err
     states = [a.state for a in runs.load(open_context(path).repo, CHANGE).all_attempts()]
-    assert sorted(states) == ["succeeded"] * 6 + ["superseded"]
+    assert sorted(states) == ["succeeded"] * 6 + ["superseded"], said.err
     assert git(path, "status", "--porcelain") == ""
     assert git(path, "rev-parse", "main") == git(path, "rev-parse", f"baton/{CHANGE}")
     merges = git(
