@@ -51,7 +51,7 @@ def cleanup(
     run = resolve_run(ctx, run_name)
     loaded = runs.load(ctx.repo, run)
     if dry_run:
-        removable, skipped = _sort(ctx, loaded, include_integration)
+        removable, skipped = _sort(ctx, loaded, include_integration, thorough=True)
         pool = []
         if include_integration:
             pool = slots.remove_slots(ctx.repo, ctx.settings, dry_run=True)
@@ -96,13 +96,16 @@ def _clean_alone(ctx: Context, loaded: runs.Loaded, include_integration: bool) -
 
 
 def _sort(
-    ctx: Context, loaded: runs.Loaded, include_integration: bool
+    ctx: Context, loaded: runs.Loaded, include_integration: bool, *, thorough: bool = False
 ) -> tuple[list[Attempt], list[Skipped]]:
-    """Attempts whose worktree may go, and those whose worktree stays."""
+    """Attempts whose worktree may go, and those whose worktree stays. Unless ``thorough``, what is
+    uncommitted is left to the removal to find."""
     removable: list[Attempt] = []
     skipped: list[Skipped] = []
     for attempt in _with_worktree(ctx, loaded):
         reason = _reason_to_keep(ctx, loaded, attempt, include_integration)
+        if reason is None and (thorough or _made(ctx, loaded, attempt)):
+            reason = _dirt(ctx, loaded, attempt)
         if reason is None:
             removable.append(attempt)
         else:
@@ -138,16 +141,15 @@ def _reason_to_keep(
     tip = refs.read(ctx.repo, attempt.branch)
     if tip is not None and not _is_kept(ctx, loaded, attempt, tip):
         return f"{advance.short(attempt.branch)} has commits that are not integrated"
-    return _dirt(ctx, loaded, attempt)
+    return None
 
 
 def _dirt(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> str | None:
     """What would be lost with the files of a worktree, if anything."""
     top = Path(attempt.worktree)
-    found = worktree.registered(ctx.repo).get(top)
-    if found is not None and found.locked is not None:
-        return f"{top} is locked"
     try:
+        if (checkout.place_of(top).git_dir / "locked").exists():
+            return f"{top} is locked"
         entries = checkout.status(top, fresh_index=False).entries
     except BatonError:
         return None  # half removed or deleted by hand: `worktree.remove` finishes or refuses it
@@ -208,7 +210,7 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
     loaded = runs.load(ctx.repo, run)
     if not force:
         _require_landed(ctx, loaded)
-        _, skipped = _sort(ctx, loaded, include_integration=True)
+        _, skipped = _sort(ctx, loaded, include_integration=True, thorough=True)
         if skipped:
             raise Refused(
                 "work-left",

@@ -78,11 +78,6 @@ def has(repo: Repository, oid: str) -> bool:
     return oid in _staged(repo) or pygit2.Oid(hex=oid) in repo.handle
 
 
-def exists(repo: Repository, oid: str) -> bool:
-    """Whether the object is present here, or staged by this thread."""
-    return oid in _staged(repo) or pygit2.Oid(hex=oid) in repo.handle
-
-
 def write(repo: Repository, kind: ObjectType, data: bytes) -> str:
     """Store an object; returns its id. Inside a `batch` it is visible to this thread only, until
     the batch ends."""
@@ -90,7 +85,7 @@ def write(repo: Repository, kind: ObjectType, data: bytes) -> str:
         return stored(lambda: repo.handle.write(kind, data))
     whole = b"%s %d\0%s" % (_TYPES[kind].encode(), len(data), data)
     oid = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
-    if not exists(repo, oid):
+    if not has(repo, oid):
         _staged(repo)[oid] = _stage(_objects_dir(repo), oid, kind, data, whole)
     return oid
 
@@ -145,14 +140,15 @@ def _publish(staged: list[_Staged]) -> None:
     durable = process.fsync_enabled()
     if durable:
         _sync_all(item.temporary for item in staged)
-    directories = {item.final.parent for item in staged}
-    new = [directory for directory in directories if not directory.is_dir()]
-    for directory in new:
-        directory.mkdir(exist_ok=True)
     for item in staged:
-        os.replace(item.temporary, item.final)
+        try:
+            os.replace(item.temporary, item.final)
+        except FileNotFoundError:  # no such directory yet, or gc has removed it as empty
+            item.final.parent.mkdir(exist_ok=True)
+            os.replace(item.temporary, item.final)
     if durable:
-        _sync_all([*directories, *{directory.parent for directory in new}])
+        directories = {item.final.parent for item in staged}
+        _sync_all([*directories, *{directory.parent for directory in directories}])
 
 
 def _sync_all(paths: Iterable[Path]) -> None:

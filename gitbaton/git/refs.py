@@ -18,7 +18,7 @@ from pathlib import Path
 import pygit2
 
 from gitbaton.errors import Busy, Conflict, Refused, RepositoryError
-from gitbaton.git import objects, process
+from gitbaton.git import process
 from gitbaton.git.repo import Repository
 
 PATIENCE = 4.0
@@ -132,7 +132,7 @@ def _swap(repo: Repository, ref: str, old: str | None, new: str | None, message:
             if old is not None:
                 transaction.remove(ref)
             return
-        if not objects.exists(repo, new):
+        if pygit2.Oid(hex=new) not in repo.handle:  # one that is only staged does not count
             raise RepositoryError("missing-object", f"{ref} cannot point to {new}: no such object")
         if old is None:
             blocking = _lies_below_a_ref(repo, ref)

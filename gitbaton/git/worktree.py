@@ -78,7 +78,7 @@ def add(repo: Repository, path: Path, branch_ref: str, commit: str) -> None:
     there = refs.read(repo, branch_ref)
     if there is not None and there != commit:
         raise Refused("branch-exists", f"{branch_ref} exists already, at {there[:12]}")
-    taken = checked_out_at(repo, branch_ref)
+    taken = checked_out_at(repo, branch_ref) if there is not None else None
     if taken is not None:
         raise Refused("branch-checked-out", f"{branch_ref} is checked out at {taken}")
     _require_free(path)
@@ -147,8 +147,9 @@ def _make(repo: Repository, path: Path, head: str, commit: str) -> None:
     with process.file_errors("worktree-failed", f"no worktree could be made at {path}"):
         path.mkdir(parents=True, exist_ok=True)
         real = Path(os.path.realpath(path))
-        for info in _records_at(repo, real):  # its directory was deleted by hand
-            _remove_directory(info.git_dir)
+        for stale, recorded in _linked(repo, _record_name(real)):
+            if recorded == real:  # its directory was deleted by hand
+                _remove_directory(stale)
         git_dir = _new_record(repo, real, head)
         _write(real / ".git", f"gitdir: {git_dir}\n")
     args = ["-c", "core.hooksPath=/dev/null", "-c", "submodule.recurse=false"]
@@ -175,7 +176,7 @@ def _new_record(repo: Repository, real: Path, head: str) -> Path:
     _inherit_sparseness(repo, begun)
     home = repo.common_dir / "worktrees"
     home.mkdir(exist_ok=True)
-    base = re.sub(r"[^A-Za-z0-9_.@+-]", "-", real.name).strip(".") or "worktree"
+    base = _record_name(real)
     number = 0
     while True:
         record = home / f"{base}{number or ''}"
@@ -186,6 +187,11 @@ def _new_record(repo: Repository, real: Path, head: str) -> Path:
             continue
         begun.rename(record)
         return record
+
+
+def _record_name(real: Path) -> str:
+    """What a record of ``real`` is called, before a number makes it unique."""
+    return re.sub(r"[^A-Za-z0-9_.@+-]", "-", real.name).strip(".") or "worktree"
 
 
 def _inherit_sparseness(repo: Repository, git_dir: Path) -> None:
@@ -247,20 +253,20 @@ def _info(git_dir: Path, path: Path) -> WorktreeInfo:
     return WorktreeInfo(path, None if branch else head or None, branch, locked, git_dir)
 
 
-def _linked(repo: Repository) -> Iterator[tuple[Path, Path]]:
-    """(git directory, recorded path) of every linked worktree whose path is on record."""
-    for git_dir in _git_dirs(repo):
+def _linked(repo: Repository, name: str = "") -> Iterator[tuple[Path, Path]]:
+    """(git directory, recorded path) of every linked worktree whose path is on record.
+
+    With ``name``, only of those whose git directory is called so, or begins so.
+    """
+    home = repo.common_dir / "worktrees"
+    try:
+        found = sorted(os.listdir(home))
+    except FileNotFoundError:
+        return
+    for git_dir in (home / one for one in found if one.startswith(name)):
         link = _text(git_dir, "gitdir")
         if link is not None:
             yield git_dir, Path(os.path.dirname(os.path.normpath(os.path.join(git_dir, link))))
-
-
-def _git_dirs(repo: Repository) -> list[Path]:
-    home = repo.common_dir / "worktrees"
-    try:
-        return [home / name for name in sorted(os.listdir(home))]
-    except FileNotFoundError:
-        return []
 
 
 def _text(directory: Path, name: str) -> str | None:

@@ -124,4 +124,4 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def ticket(self, key: str) -> Ticket | None:
         """The ticket of that key or alias."""
-        return next((t for t in self.tickets if key in (t.key, t.alias)), None)
+        return next((t for t in self.tickets if key and key in (t.key, t.alias)), None)

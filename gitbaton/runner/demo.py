@@ -153,6 +153,7 @@ brew() {
     done
 }
 END
+    say "how hot, how long"
     say "add the command"
     command_in_tea 'brew) . ./brew.sh; brew "$2" ;;'
     cat >tests/brew.sh <<'END'
@@ -169,9 +170,8 @@ known() {
     exit 1
 }
 END
-    sed 's/; brew "$2"/; known "$2"; brew "$2"/' tea >tea.new
-    cat tea.new >tea
-    rm tea.new
+    awk '{ print } /^brew\(\)/ { print "    known \"$1\"" }' brew.sh >brew.new
+    mv brew.new brew.sh
     say "test it with coffee"
     cat >tests/unknown.sh <<'END'
 sh tea brew coffee 2>&1 | grep -q mint || { echo "coffee was accepted"; exit 1; }
