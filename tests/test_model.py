@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import pytest
 import scene
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -36,7 +36,7 @@ from gitbaton.engine.context import Context, open_context
 from gitbaton.engine.reconcile import reconcile
 from gitbaton.errors import BatonError
 from gitbaton.git import checkout, process, refs
-from gitbaton.model.action import ActionBatch, Complete, Dispatch, ResolveMerge
+from gitbaton.model.action import ActionBatch, Blocked, Complete, Dispatch, ResolveMerge
 from gitbaton.model.run import Advance
 from gitbaton.rules.revise import resolved_by_receipt
 from gitbaton.store import runs
@@ -313,7 +313,7 @@ class Runs(RuleBasedStateMachine):
                 self._seal(given.assignment)
                 batch = self._report(given.assignment, "completed", session="end")
             for action in batch.actions:
-                if action.kind == "blocked" and action.assignment is not None:
+                if isinstance(action, Blocked) and action.assignment is not None:
                     self._decide(action.code, action.assignment)
             if not todo:
                 self.clock.seconds += LEASE * 10
@@ -452,6 +452,7 @@ def test_the_engine_agrees_with_a_dictionary() -> None:
         database=None,
         suppress_health_check=list(HealthCheck),
         print_blob=False,
+        phases=[Phase.generate],
     )
     with fused():
         run_state_machine_as_test(Runs, settings=chosen)

@@ -7,6 +7,7 @@ yet, it is made anew.
 
 from __future__ import annotations
 
+import errno
 import secrets
 from pathlib import Path
 
@@ -69,10 +70,14 @@ def carry_out(ctx: Context, run: str, intent_id: str, attempts: list[Attempt]) -
         try:
             _make(ctx, run, attempt)
         except BatonError as error:
+            if error.code == "disk-full":
+                raise  # no fault of the ticket's: the intent stands, and the next call goes on
             tail = str(error.payload.get("output_tail", "")).strip()
             message = f"{error.message}\n{tail}" if tail else error.message
             failures[attempt.id] = Failure(code=error.code, message=message)
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
             failures[attempt.id] = Failure(code="preparation-failed", message=str(error))
 
     def step(loaded: runs.Loaded) -> tuple[RunState, Event] | None:

@@ -140,7 +140,8 @@ def commit_all(path: Path, message: str, exclude: Collection[str] = ()) -> str |
         return None
     done = _git(
         path,
-        ["commit", "-q", "--cleanup=whitespace", "-F", "-"],
+        # git's housekeeping is nothing to wait for after each of many commits
+        ["-c", "maintenance.auto=false", "commit", "-q", "--cleanup=whitespace", "-F", "-"],
         stdin=message.encode(errors="surrogateescape"),
         env={"LC_ALL": os.environ.get("LC_ALL", "")},  # hooks run as the user's
         check=False,

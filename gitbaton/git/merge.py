@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from gitbaton.git import objects, process
+from gitbaton.git import objects, odb, process
 from gitbaton.git.repo import Repository
 
 SETTINGS = {
@@ -117,13 +117,22 @@ def _settings() -> list[str]:
 
 
 def _keeping(repo: Repository, ours: str, theirs: str, keep: Sequence[str]) -> str:
-    """``theirs``, or a child of it, always the same, that has the kept paths as ``ours``."""
-    tree = objects.tree_of(repo, theirs)
-    edits = {path: objects.entry_at(repo, ours, path) for path in keep}
-    kept = objects.edit_tree(repo, tree, edits)
-    if kept == tree:
+    """``theirs``, or a child of it, always the same, that has the kept paths as ``ours``.
+
+    A path that ``theirs`` has not changed since the merge base ends as ``ours`` has it anyway.
+    """
+    base = objects.merge_base(repo, ours, theirs)
+    changed = [
+        path
+        for path in keep
+        if base is None or objects.entry_at(repo, base, path) != objects.entry_at(repo, theirs, path)
+    ]
+    edits = {path: objects.entry_at(repo, ours, path) for path in changed}
+    if not edits:
         return theirs
-    return objects.create_commit(repo, kept, [theirs], "keep", author=_KEEPER, when=_EPOCH)
+    with odb.batch(repo):
+        kept = objects.edit_tree(repo, objects.tree_of(repo, theirs), edits)
+        return objects.create_commit(repo, kept, [theirs], "keep", author=_KEEPER, when=_EPOCH)
 
 
 def _write_attributes(repo: Repository, tree: str, directory: Path) -> None:

@@ -169,12 +169,13 @@ def test_ids_that_cannot_be(project: Project, name: str) -> None:
     assert said.code not in ("usage",)
 
 
-@pytest.mark.parametrize("name", ["1.1@0", "1.1@x", "@1", "1.1@", "nope/1.1@1", f"{CHANGE}/"])
+@pytest.mark.parametrize("name", ["", "1.1@0", "1.1@x", "@1", "1.1@", "nope/1.1@1", f"{CHANGE}/"])
 def test_assignments_that_cannot_be(project: Project, name: str) -> None:
     project.actions(CHANGE)
     for verb in ("show", "adopt", "abandon", "heartbeat", "seal", "verify"):
         said = project.refused(verb, name, code=None)
         assert said["ok"] is False, (verb, said)
+    assert project.refused("reopen", name, "--reason", "r", code=None)["ok"] is False
 
 
 def test_reconcile_of_what_never_was(project: Project) -> None:

@@ -200,11 +200,12 @@ def test_full_disk_while_preparing(project: Project, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(worktree, "add", full)
     project.approve("- [ ] 1.1 One\n")
-    project.baton("actions", CHANGE, "--session", "s", code=None)
     for _ in range(4):
-        project.actions(code=None)
+        assert project.actions(CHANGE, code=1).code == "disk-full"
     monkeypatch.setattr(worktree, "add", original)
-    assert project.actions().tickets() == ["1.1"]
+    batch = project.actions("--redeliver")
+    assert batch.dispatch("1.1")["attempt"] == 1
+    assert project.finish(batch)["state"] == "complete"
 
 
 def test_lock_files_mean_nothing_by_themselves(project: Project) -> None:
