@@ -12,7 +12,7 @@ from gitbaton.cli import verb as common
 from gitbaton.cli.output import Answer, context, current
 from gitbaton.cli.verb import verb
 from gitbaton.model.transitions import WORKING
-from gitbaton.report import lines, text
+from gitbaton.report import lines
 
 if TYPE_CHECKING:
     from gitbaton.engine.context import Context
@@ -27,16 +27,18 @@ _POLL_SECONDS = 0.3
 def status(run: str | None, all_attempts: bool) -> Answer:
     """Show where a run stands and what to do next."""
     from gitbaton.engine import look
+    from gitbaton.report import look as report
 
-    return Answer(look.status(context(), run, all_attempts=all_attempts), text.status)
+    return Answer(look.status(context(), run, all_attempts=all_attempts), report.status)
 
 
 @verb("list")
 def runs() -> Answer:
     """List all runs."""
     from gitbaton.engine import look
+    from gitbaton.report import look as report
 
-    return Answer(look.list_runs(context()), text.runs)
+    return Answer(look.list_runs(context()), report.runs)
 
 
 @verb("log")
@@ -47,8 +49,9 @@ def runs() -> Answer:
 def log(run: str | None, limit: int) -> Answer:
     """Show what happened in a run, newest first."""
     from gitbaton.engine import look
+    from gitbaton.report import look as report
 
-    return Answer(look.log(context(), run, limit), text.log)
+    return Answer(look.log(context(), run, limit), report.log)
 
 
 @verb("show")
@@ -66,6 +69,7 @@ def show(what: str | None, with_log: bool, follow: bool) -> Answer:
         raise click.UsageError("-f prints no document: leave --json out")
 
     from gitbaton.engine import look
+    from gitbaton.report import look as report
 
     ctx = context()
     shown = look.show(ctx, what)
@@ -75,10 +79,10 @@ def show(what: str | None, with_log: bool, follow: bool) -> Answer:
     if with_log and current().json:
         import msgspec
 
-        return Answer({**msgspec.to_builtins(shown), "log": _read(shown.log_path)}, text.show)
+        return Answer({**msgspec.to_builtins(shown), "log": _read(shown.log_path)}, report.show)
     if with_log:
         return Answer(shown, lambda s: _read(s.log_path))
-    return Answer(shown, text.show)
+    return Answer(shown, report.show)
 
 
 def _read(path: str) -> str:

@@ -14,11 +14,12 @@ from pathlib import Path
 from gitbaton.clock import Clock, SystemClock
 from gitbaton.config import Settings, settings
 from gitbaton.errors import NotFound, Refused, UsageError
-from gitbaton.git import process
+from gitbaton.git import process, refs
 from gitbaton.git.repo import Repository, open_repository
 from gitbaton.lock import Lock
-from gitbaton.model.ids import AttemptId, decode_key, encode_key, parse_attempt, run_id
-from gitbaton.model.run import Event, RunRecord, RunState
+from gitbaton.model import layout
+from gitbaton.model.ids import AttemptId, decode_key, encode_key, is_run_id, parse_attempt, run_id
+from gitbaton.model.run import Event, RunState
 from gitbaton.rules.frontier import recount
 from gitbaton.store import runs, transact
 
@@ -109,7 +110,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def known_run(ctx: Context, name: str) -> bool:
-    return name in runs.list_runs(ctx.repo)
+    return is_run_id(name) and refs.read(ctx.repo, layout.run_ref(name)) is not None
 
 
 def resolve_run(ctx: Context, name: str | None, *, must_exist: bool = True) -> str:
@@ -243,8 +244,3 @@ def token_for(ctx: Context, run: str, attempt: AttemptId, given: str | None) -> 
             f"no token for {run}/{attempt} on this machine",
             "pass --token or set BATON_TOKEN",
         ) from None
-
-
-def require_run_record(ctx: Context, run: str) -> RunRecord:
-    """The record of a run that exists."""
-    return runs.load_live(ctx.repo, run)[1]

@@ -125,7 +125,7 @@ def _reconfigure(
         record = loaded.state.run
         changed = replace(
             record,
-            checks=tuple(checks) or record.checks,
+            checks=start.usable(checks) or record.checks,
             order=order or record.order,
             unit=unit or record.unit,
         )
@@ -227,16 +227,6 @@ def _numbered(loaded: runs.Loaded, limit: int) -> RunState:
         last = max(loaded.numbers(ticket.key), default=0)
         if last > known.last:
             state = record(state, ticket.key, last=last)
-    return state
-
-
-def _with_numbers(loaded: runs.Loaded) -> RunState:
-    """The state, knowing the last attempt of every claimable ticket: one that was resolved and
-    reopened, or left the plan and came back, goes on counting where it stopped."""
-    state = loaded.state
-    for ticket in claimable(state):
-        if ticket.key not in state.live.records and (numbers := loaded.numbers(ticket.key)):
-            state = record(state, ticket.key, last=numbers[-1])
     return state
 
 

@@ -92,15 +92,6 @@ def obstacle(ctx: Context, loaded: runs.Loaded) -> Blocked | None:
     return None
 
 
-def is_busy(ctx: Context, run: str) -> bool:
-    """Whether some process is integrating right now."""
-    lock = advance.integration_lock(ctx, run)
-    if lock.try_acquire():
-        lock.release()
-        return False
-    return True
-
-
 def _refresh(ctx: Context, run: str, plan_from: str | None) -> None:
     """The plan read again; a run that was complete and goes on first takes in its base."""
     was_complete = runs.load_live(ctx.repo, run)[2].complete

@@ -6,6 +6,8 @@ integration branch lacks becomes a plan commit on it. Packets already handed out
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from msgspec.structs import replace
 
 from gitbaton.engine import source
@@ -60,14 +62,15 @@ def adopt_reading(
     run = loaded.state.run
     own_branch = place.kind == "revision" and place.at == run.branch
     remembered = replace(place, files={} if own_branch else reading.files)
-    tree = objects.tree_of(ctx.repo, run.tip)
-    new_tree = tree if own_branch else _tree_with(ctx, loaded.state, reading)
 
     def also(state: RunState) -> RunState:
         state = revise(state, reading.plan)
         return replace(state, run=replace(state.run, source=remembered))
 
     after = also(loaded.state)
+    tree = objects.tree_of(ctx.repo, run.tip)
+    resolved = resolved_by_receipt(after)
+    new_tree = tree if own_branch else _tree_with(ctx, loaded.state, reading, resolved)
     if new_tree == tree:
         if after == loaded.state:
             return loaded
@@ -88,16 +91,16 @@ def adopt_reading(
     return carry_out(ctx, run.id, intent, event, also)
 
 
-def _tree_with(ctx: Context, state: RunState, reading: source.Reading) -> str:
+def _tree_with(
+    ctx: Context, state: RunState, reading: source.Reading, resolved: Collection[str]
+) -> str:
     """The tip's tree with what people changed in the change folder since the last reading; boxes of
-    tickets that the run resolved stay ticked."""
+    tickets that the run ``resolved`` stay ticked."""
     changed = source.edits(state.run.source.files, reading.files)
     edits: dict[str, bytes | tuple[str, int] | None] = {}
     for path, oid in changed.items():
         if path == reading.tasks_path:
-            edits[path] = write.carry_ticks(
-                reading.text, resolved_by_receipt(state), unit=state.run.unit
-            )
+            edits[path] = write.carry_ticks(reading.text, resolved, unit=state.run.unit)
         elif oid is None:
             edits[path] = None
         else:

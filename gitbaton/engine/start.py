@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gitbaton.engine import source
 from gitbaton.engine.context import Context, known_run
-from gitbaton.errors import Conflict, Refused, RepositoryError
+from gitbaton.errors import Conflict, Refused, RepositoryError, UsageError
 from gitbaton.evidence.prepare import worktree_root
 from gitbaton.git import checkout, objects, process, refs, remote
 from gitbaton.model.ids import run_id
@@ -61,7 +61,7 @@ def start(
     run = run_of_change(ctx, change, project)
     if known_run(ctx, run):
         return run
-    commands = tuple(checks) or ctx.settings.verify
+    commands = usable(checks) or usable(ctx.settings.verify)
     if not commands:
         raise Refused(
             "no-checks",
@@ -95,6 +95,15 @@ def start(
         if not known_run(ctx, run):
             raise
     return run
+
+
+def usable(checks: Sequence[str]) -> tuple[str, ...]:
+    """``checks``, none of which is empty: the shell calls that a success. Raises `UsageError`."""
+    if not all(check.strip() for check in checks):
+        raise UsageError(
+            "empty-check", "a check is empty and would prove nothing", "--verify takes a command"
+        )
+    return tuple(checks)
 
 
 def find_base(ctx: Context, given: str | None) -> tuple[str, str]:

@@ -125,7 +125,8 @@ def _keeping(repo: Repository, ours: str, theirs: str, keep: Sequence[str]) -> s
     changed = [
         path
         for path in keep
-        if base is None or objects.entry_at(repo, base, path) != objects.entry_at(repo, theirs, path)
+        if base is None
+        or objects.entry_at(repo, base, path) != objects.entry_at(repo, theirs, path)
     ]
     edits = {path: objects.entry_at(repo, ours, path) for path in changed}
     if not edits:

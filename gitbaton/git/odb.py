@@ -39,6 +39,9 @@ Names = dict[bytes, Entry]
 _WRITERS = 8
 """How many objects of a batch are synced at once."""
 
+_TRIES = 5
+"""How often an object is given its name while a gc removes directories under it."""
+
 _ENTRY = re.compile(rb"(\d+) ([^\0]+)\0(.{20})", re.DOTALL)
 _TYPES = {ObjectType.COMMIT: "commit", ObjectType.TREE: "tree", ObjectType.BLOB: "blob"}
 
@@ -141,18 +144,27 @@ def _publish(staged: list[_Staged]) -> None:
     if durable:
         _sync_all(item.temporary for item in staged)
     for item in staged:
-        try:
-            os.replace(item.temporary, item.final)
-        except FileNotFoundError:  # no such directory yet, or gc has removed it as empty
-            item.final.parent.mkdir(exist_ok=True)
-            os.replace(item.temporary, item.final)
+        _give_name(item)
     if durable:
         directories = {item.final.parent for item in staged}
-        _sync_all([*directories, *{directory.parent for directory in directories}])
+        # One that is gone by now was emptied by a gc, into a pack that it has synced.
+        _sync_all(directories, gone=True)
+        _sync_all({directory.parent for directory in directories})
 
 
-def _sync_all(paths: Iterable[Path]) -> None:
-    """Sync files or directories side by side: the disk settles them in one go."""
+def _give_name(item: _Staged) -> None:
+    for _ in range(_TRIES):
+        try:
+            os.replace(item.temporary, item.final)
+            return
+        except FileNotFoundError:  # no such directory yet, or gc has removed it as empty
+            item.final.parent.mkdir(exist_ok=True)
+    os.replace(item.temporary, item.final)
+
+
+def _sync_all(paths: Iterable[Path], *, gone: bool = False) -> None:
+    """Sync files or directories side by side: the disk settles them in one go. With ``gone`` they
+    may cease to exist."""
     waiting = list(paths)
     failures: list[OSError] = []
 
@@ -169,7 +181,8 @@ def _sync_all(paths: Iterable[Path]) -> None:
                 finally:
                     os.close(fd)
             except OSError as error:
-                failures.append(error)
+                if not (gone and isinstance(error, FileNotFoundError)):
+                    failures.append(error)
 
     threads = [threading.Thread(target=work) for _ in range(min(len(waiting), _WRITERS) - 1)]
     for thread in threads:

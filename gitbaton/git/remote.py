@@ -31,11 +31,6 @@ def config_add(repo: Repository, key: str, value: str) -> None:
     _config(repo, "--add", key, value)
 
 
-def config_set(repo: Repository, key: str, value: str) -> None:
-    """Make ``value`` the only one of ``key`` in the repository's own configuration."""
-    _config(repo, "--replace-all", key, value)
-
-
 def _config(repo: Repository, how: str, key: str, value: str) -> None:
     # by git, for libgit2 does not quote what it writes: a value with quotes breaks the file
     path = repo.common_dir / "config"

@@ -192,7 +192,9 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     """``live.json``: all that ``status`` needs, whatever the number of finished attempts.
 
     ``missing`` are the keys not resolved, in plan order; ``attempts`` those not terminal;
-    ``records`` exist for tried, unresolved tickets only.
+    ``records`` exist for tried, unresolved tickets only. ``gone`` are tickets that receipts
+    resolved and that have left the plan since, with the digest of their text: if they come back
+    with the same text, they are still resolved.
     """
 
     revision: int = 0
@@ -202,6 +204,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     ready: int = 0
     by_hand: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    gone: dict[str, str] = {}
     missing: tuple[str, ...] = ()
     records: dict[str, TicketRecord] = {}
     attempts: dict[str, Attempt] = {}

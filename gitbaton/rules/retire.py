@@ -15,7 +15,7 @@ from gitbaton.model.run import Attempt, Failure, RunState
 from gitbaton.model.transitions import ACTIVE, WORKING
 from gitbaton.rules.lease import remaining
 from gitbaton.rules.settle import reopen_ticket
-from gitbaton.rules.state import move, put, record, remember_failure, with_live
+from gitbaton.rules.state import move, record, remember_failure, with_live
 
 NEARLY_SPENT = 0.8
 
@@ -124,8 +124,3 @@ def pause(state: RunState, reason: str) -> RunState:
 def resume(state: RunState) -> RunState:
     """The pause is over; a halt is looked at again."""
     return with_live(replace(state, run=replace(state.run, paused=None)), halt=None)
-
-
-def set_failure(state: RunState, attempt: Attempt, failure: Failure) -> RunState:
-    """A failure noted on an attempt that stays as it is, for whoever looks."""
-    return put(state, replace(attempt, failure=failure))

@@ -64,9 +64,17 @@ def revise(state: RunState, new: Plan) -> RunState:
     missing: list[str] = []
     warnings = list(live.warnings)
     marks = {t.key: t.mark for t in state.plan.tickets}
+    digests = {t.key: t.digest for t in state.plan.tickets if t.key in by_receipt}
+    gone = {**live.gone, **digests}
+    by_receipt |= {t.key for t in new.tickets if gone.get(t.key) == t.digest}
     for ticket in new.tickets:
         key = ticket.key
         if key in by_receipt:
+            if gone[key] != ticket.digest:
+                warnings.append(
+                    f"{key} was resolved before its text changed, and stays resolved: "
+                    f"`git baton reopen {key}` makes it claimable again"
+                )
             continue
         was = marks.get(key)
         reopened = was == "done" and key in live.missing
@@ -90,7 +98,8 @@ def revise(state: RunState, new: Plan) -> RunState:
         canceled=len(keys) - len(by_receipt & keys) - len(by_hand) - len(missing),
         by_hand=tuple(by_hand),
         missing=tuple(missing),
-        dropped=tuple(dict.fromkeys((*live.dropped, *dropped))),
+        dropped=tuple(k for k in dict.fromkeys((*live.dropped, *dropped)) if k not in keys),
+        gone={k: digest for k, digest in gone.items() if k not in keys},
         records={k: r for k, r in live.records.items() if k in missing or k in dropped},
         warnings=tuple(dict.fromkeys(warnings)),
     )

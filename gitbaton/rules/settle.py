@@ -177,7 +177,7 @@ def finish(state: RunState, intent: Advance, now: Moment) -> RunState:
         if own is not None:
             path = path_of(attempt.id, MERGED)
             state = replace(state, files={**state.files, path: own})
-        state = resolve(state, merged.ticket)
+        state = resolve(state, merged.ticket, attempt.accepted_digest or attempt.ticket_digest)
     files = {commit_path(oid): text.encode() for oid, text in intent.receipts.items()}
     state = replace(
         state,
@@ -190,11 +190,13 @@ def finish(state: RunState, intent: Advance, now: Moment) -> RunState:
     return without_intent(with_live(state, halt=None), intent.id)
 
 
-def resolve(state: RunState, key: str) -> RunState:
-    """The ticket is resolved by a receipt; one that is no longer in the plan is ``dropped``."""
+def resolve(state: RunState, key: str, digest: str) -> RunState:
+    """The ticket is resolved by a receipt for the text of that digest; one that is no longer in the
+    plan is ``dropped``."""
     live = state.live
     if state.plan.ticket(key) is None:
-        return _forget(with_live(state, dropped=tuple(dict.fromkeys((*live.dropped, key)))), key)
+        dropped = tuple(dict.fromkeys((*live.dropped, key)))
+        return _forget(with_live(state, dropped=dropped, gone={**live.gone, key: digest}), key)
     if key in live.missing:
         missing = tuple(k for k in live.missing if k != key)
         state = with_live(state, missing=missing, resolved=live.resolved + 1)

@@ -156,14 +156,6 @@ def log(repo: Repository, run: str) -> Iterator[LogEntry]:
         yield LogEntry(commit.oid, stamp(commit.committer_time), event, nonce)
 
 
-def is_descendant_by_first_parents(repo: Repository, old: str, new: str) -> bool:
-    """Whether ``old`` is ``new`` or lies on its first-parent chain.
-
-    git's own ancestry test does not do: a rewritten chain can name the old tip as an extra parent.
-    """
-    return any(commit.oid == old for commit in objects.first_parent_chain(repo, new, None))
-
-
 class _Snapshot:
     """The top of a state's tree, read once."""
 

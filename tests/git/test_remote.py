@@ -34,13 +34,9 @@ def test_settings(repo_dir: Path, repo: Repository) -> None:
     shown = git(repo_dir, "config", "--null", "--get-all", "baton.verify").split("\0")
     assert shown[:-1] == values
     assert [value for value, _ in repo.config_all()["baton.verify"]] == values
-    remote.config_set(repo, "baton.verify", "only")
-    assert git(repo_dir, "config", "--get-all", "baton.verify") == "only"
-    remote.config_set(repo, "baton.verify", "other")
-    assert repo.config_get("baton.verify") == "other"
 
 
 def test_a_locked_configuration(repo_dir: Path, repo: Repository) -> None:
     (repo_dir / ".git" / "config.lock").touch()
     with pytest.raises(Busy):
-        remote.config_set(repo, "baton.x", "1")
+        remote.config_add(repo, "baton.x", "1")

@@ -14,7 +14,7 @@ from gitbaton.store import notes, runs, transact
 
 from .conftest import Git
 from .sample import EVENT, RUN, FixedClock, attempt_of, state_of
-from .test_transact import REF, count_up, replace, with_attempt
+from .test_transact import count_up, replace, with_attempt
 
 
 def tree_of(path: Path) -> dict[str, int]:
@@ -124,19 +124,6 @@ def test_the_log_tells_every_transition(
     assert (newest.oid, newest.at, newest.event) == (loaded.oid, "2030-01-02T12:00:00Z", event)
     assert oldest.event == EVENT
     assert newest.nonce != oldest.nonce
-
-
-def test_descendant_means_by_first_parents(
-    run: runs.Loaded, repo: Repository, git: Git, head: str, clock: FixedClock
-) -> None:
-    old = transact.transact(repo, RUN, count_up, clock).oid
-    new = transact.transact(repo, RUN, count_up, clock).oid
-    assert runs.is_descendant_by_first_parents(repo, old, new)
-    assert runs.is_descendant_by_first_parents(repo, new, new)
-    assert not runs.is_descendant_by_first_parents(repo, new, old)
-    rewritten = git("commit-tree", f"{REF}^{{tree}}", "-p", run.oid, "-p", new, "-m", "x")
-    assert git("merge-base", new, rewritten) == new
-    assert not runs.is_descendant_by_first_parents(repo, new, rewritten)
 
 
 def test_two_runs_do_not_touch_each_other(
