@@ -32,7 +32,6 @@ from typing import NamedTuple
 
 import scene
 
-import gitbaton
 from gitbaton.engine import worker
 from gitbaton.engine.reconcile import reconcile
 from gitbaton.model.action import Dispatch
@@ -267,8 +266,7 @@ class Rig:
         at: int = 0,
         inject: str = "",
     ) -> subprocess.CompletedProcess[str]:
-        env = dict(os.environ)
-        env["PYTHONPATH"] = str(Path(gitbaton.__file__).parent.parent)
+        env = scene.with_package()
         if mode:
             (self.traces / "count").write_text("0\n")
             env["CRASH_GIT"] = shutil.which("git") or "git"
@@ -357,7 +355,7 @@ def sweep(
     """Play every point of a verb, or in random order those for which there is time; what failed."""
     deadline = time.monotonic() + seconds if seconds else None
     rig = Rig(folder, verb)
-    points = [point for point in rig.points() if only in str(point)]
+    points = [point for point in rig.points() if re.search(only, str(point))]
     if deadline:
         random.Random(seed).shuffle(points)
     failed: dict[Point, str] = {}
@@ -387,7 +385,7 @@ def main() -> int:
     how.add_argument("--sample", type=float, metavar="SECONDS", help="what fits into that time")
     parser.add_argument("--verb", action="append", choices=VERBS, help="only these verbs")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", metavar="TEXT", help="only points that show this text")
+    parser.add_argument("--only", default="", metavar="REGEX", help="only points that match it, e.g. ^kill")
     given = parser.parse_args()
     if shutil.which("strace") is None:
         parser.error("strace is not installed")

@@ -23,10 +23,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import IO
 
 import scene
 
-import gitbaton
 from gitbaton.engine import worker
 from gitbaton.engine.reconcile import reconcile
 from gitbaton.model.action import Dispatch, ResolveMerge
@@ -70,33 +70,45 @@ def report(top: Path, assignment: str, session: str) -> str:
 # --- starting them -----------------------------------------------------------------------------
 
 
-def start(*words: str) -> subprocess.Popen[str]:
-    """This file as a process of its own."""
-    env = dict(os.environ, PYTHONPATH=str(Path(gitbaton.__file__).parent.parent))
-    return subprocess.Popen(
-        [sys.executable, __file__, *words],
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+class Racer:
+    """This file as a process of its own, with its output kept in files."""
+
+    def __init__(self, *words: str) -> None:
+        self.out = tempfile.TemporaryFile("w+")
+        self.err = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, *words],
+            env=scene.with_package(),
+            stdin=subprocess.DEVNULL,
+            stdout=self.out,
+            stderr=self.err,
+        )
+
+    def read(self, file: IO[str]) -> str:
+        file.seek(0)
+        return file.read()
 
 
-def finish(processes: Sequence[subprocess.Popen[str]], seconds: float) -> list[object]:
-    """What each process printed; all must have succeeded and none complained."""
+def finish(racers: Sequence[Racer], seconds: float) -> list[object]:
+    """What each process printed; all must succeed, and none complain. The first that does not ends
+    the others, for they would wait for its tickets."""
     deadline = time.monotonic() + seconds
-    answers: list[object] = []
+    running = list(racers)
     try:
-        for process in processes:
-            out, err = process.communicate(timeout=max(1.0, deadline - time.monotonic()))
-            assert process.returncode == 0 and "Traceback" not in err, err[-3000:]
-            answers.append(json.loads(out))
+        while running:
+            for racer in [r for r in running if r.process.poll() is not None]:
+                said = racer.read(racer.err)
+                assert racer.process.returncode == 0 and "Traceback" not in said, said[-3000:]
+                running.remove(racer)
+            assert time.monotonic() < deadline, f"{len(running)} processes still run"
+            time.sleep(0.02)
+        return [json.loads(racer.read(racer.out)) for racer in racers]
     finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    return answers
+        for racer in racers:
+            racer.process.kill()
+            racer.process.wait()
+            racer.out.close()
+            racer.err.close()
 
 
 @contextmanager
@@ -130,10 +142,10 @@ def race(
 ) -> Counter[str]:
     """One process a session; how often each assignment was handed out, after all was checked."""
     with housekeeping(top) if tidy else nullcontext():
-        processes = [
-            start("--loop", str(top), session, str(capacity), str(seconds)) for session in sessions
+        racers = [
+            Racer("--loop", str(top), session, str(capacity), str(seconds)) for session in sessions
         ]
-        answers = finish(processes, seconds + 60)
+        answers = finish(racers, seconds + 60)
     scene.check_run(top, scene.keys_of([tickets]))
     handed = Counter(a for answer in answers if isinstance(answer, list) for a in answer)
     twice = {name: n for name, n in handed.items() if n > 1}

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import gitbaton
 from gitbaton.clock import Clock
 from gitbaton.engine import dispatch, worker
 from gitbaton.engine.context import Context, open_context
@@ -48,6 +49,11 @@ def sealed_environment(home: Path) -> dict[str, str]:
         "GIT_CONFIG_GLOBAL": "/dev/null",
         "GIT_CONFIG_NOSYSTEM": "1",
     }
+
+
+def with_package() -> dict[str, str]:
+    """The environment of a process that is to find this very package."""
+    return dict(os.environ, PYTHONPATH=str(Path(gitbaton.__file__).parent.parent))
 
 
 def make_repository(top: Path, sections: Sequence[int]) -> None:

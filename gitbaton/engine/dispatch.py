@@ -22,7 +22,7 @@ from gitbaton.evidence.prepare import worktree_root
 from gitbaton.model.action import ActionBatch, Dispatch, LeaseTerms, ResolveMerge
 from gitbaton.model.ids import AttemptId, assignment_id
 from gitbaton.model.plan import Order, Unit
-from gitbaton.model.run import Attempt, Event, RunState, TicketRecord
+from gitbaton.model.run import Attempt, Event, RunRecord, RunState, TicketRecord
 from gitbaton.rules import lease as leases
 from gitbaton.rules.claim import Choice, choose, claim
 from gitbaton.rules.frontier import claimable
@@ -93,9 +93,17 @@ def next_batch(
     loaded = runs.load(ctx.repo, run)
     if redeliver:
         outlook.dispatches += _redeliver(ctx, run, session)
-    if loaded.state.run.paused is None and not integrate.obstacle(ctx, loaded):
+    record = loaded.state.run
+    if record.paused is None and _has_its_plan(record) and not integrate.obstacle(ctx, loaded):
         outlook.dispatches += _claim(ctx, run, session, capacity, lease)
     return compose(ctx, run, outlook)
+
+
+def _has_its_plan(record: RunRecord) -> bool:
+    """Whether the plan was brought to the integration branch, so that a worktree will hold it. Not
+    yet so only while another process, at this moment, makes the first plan commit."""
+    own = record.source.kind == "revision" and record.source.at == record.branch
+    return own or bool(record.source.files)
 
 
 def take_over(

@@ -248,6 +248,10 @@ def reopen_ticket(state: RunState, key: str) -> RunState:
             by_hand=tuple(k for k in live.by_hand if k != key),
             resolved=live.resolved - (0 if was_by_hand else 1),
         )
+        # Its box may be ticked where the plan is read, by the run or by hand: a tick that was there
+        # before is no new word of a person.
+        tickets = tuple(replace(t, mark="done") if t.key == key else t for t in state.plan.tickets)
+        state = replace(state, plan=replace(state.plan, tickets=tickets))
     return record(state, key, counted=0, failed=False)
 
 

@@ -36,6 +36,8 @@ TASKS = """\
 
 - [ ] 2.1 Write the last file
 """
+TWO = "- [ ] 1.1 One\n- [ ] 1.2 Two\n"  # tickets that wait for nothing
+TASKS_MD = f"openspec/changes/{CHANGE}/tasks.md"
 CHECK = "test ! -e broken"
 
 
@@ -148,7 +150,12 @@ class Project:
 
     def git(self, *args: str, cwd: Path | str | None = None, code: int = 0) -> str:
         done = subprocess.run(
-            ["git", *args], cwd=cwd or self.top, capture_output=True, text=True, check=False
+            ["git", *args],
+            cwd=cwd or self.top,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            check=False,
         )
         assert done.returncode == code, (args, done.stdout, done.stderr)
         return done.stdout.rstrip("\n")
@@ -167,7 +174,7 @@ class Project:
         for path, text in files.items():
             self.write(path, text, where)
         self.git("add", "--all", *files, cwd=where)
-        self.git("commit", "-q", "--allow-empty", "-m", f"{' '.join(files)}", cwd=where)
+        self.git("commit", "-q", "--allow-empty", "-m", f"work: {' '.join(files)}", cwd=where)
         return self.git("rev-parse", "HEAD", cwd=where)
 
     def plan(self, text: str, change: str = CHANGE, folder: str = "") -> Path:
@@ -307,18 +314,16 @@ class Project:
         for attempt in attempts:
             if attempt["state"] == "succeeded":
                 self.git("merge-base", "--is-ancestor", attempt["merge_commit"], record["tip"])
-                assert self.git("rev-parse", f"{attempt['merge_commit']}^2") == (
-                    attempt["sealed"]["commit"]
-                )
+                merged = self.git("rev-parse", f"{attempt['merge_commit']}^2")
+                assert merged == attempt["sealed"]["commit"]
         if record.get("unit") == "section" or not chain:
             return
         self._assert_boxes(record, live, plan)
 
     def _assert_boxes(self, record: Json, live: Json, plan: Json) -> None:
         """A box that is ticked on the integration branch is resolved in the state."""
-        folder = "/".join(
-            filter(None, (record["target"]["project"], "openspec/changes", record["target"]["change"]))
-        )
+        target = record["target"]
+        folder = "/".join(filter(None, (target["project"], "openspec/changes", target["change"])))
         text = self.git("show", f"{record['tip']}:{folder}/tasks.md")
         ticked = set(re.findall(r"- \[x\] ([\d.]+) ", text))
         missing = set(live.get("missing", ()))
@@ -328,6 +333,9 @@ class Project:
         canceled = {t["key"] for t in plan["tickets"] if t.get("mark") == "canceled"}
         plain = {key for key in keys if re.fullmatch(r"[\d.]+", key)}
         assert (by_receipt - canceled) & plain <= ticked, "resolved, but not ticked"
+
+
+NewProject = Callable[..., Project]
 
 
 @pytest.fixture(autouse=True)
@@ -349,14 +357,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
 @pytest.fixture
 def new_project(
     tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Project]]:
+) -> Iterator[NewProject]:
     """Make a repository: ``new_project(name="repo", base="trunk", tasks=TASKS)``."""
     made: list[Project] = []
 
     def make(name: str = "repo", base: str = "trunk", tasks: str | None = TASKS) -> Project:
         top = tmp_path / name
         subprocess.run(["git", "init", "-q", "-b", base, str(top)], check=True)
-        project = Project(top, clock, lambda where: monkeypatch.chdir(where))
+        project = Project(top, clock, monkeypatch.chdir)
         project.git("config", "baton.fsync", "false")
         project.git("config", "baton.verify", CHECK)
         project.write("README", "hello\n")
@@ -374,6 +382,6 @@ def new_project(
 
 
 @pytest.fixture
-def project(new_project: Callable[..., Project]) -> Project:
+def project(new_project: NewProject) -> Project:
     """A repository with the change ``add-login``: 1.1 and 1.2, then 2.1."""
     return new_project()

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from .conftest import CHANGE, Project
+from .conftest import CHANGE, TASKS_MD, TWO, Project
 
-New = Callable[..., Project]
-TASKS_MD = f"openspec/changes/{CHANGE}/tasks.md"
 START = ("actions", CHANGE, "--session", "s")
 
 
@@ -274,3 +271,10 @@ def test_unknown_agent_preset(project: Project) -> None:
     said = project.refused("run", "--agent", "clade", code=None)
     assert said["ok"] is False
     assert "claude" in said["error"]["hint"] + said.message
+
+
+def test_branches_below_the_name(project: Project) -> None:
+    project.plan(TWO, change="add")
+    project.git("branch", "baton/add/x")
+    said = project.refused("actions", "add", "--session", "s", code=1)
+    assert said.code == "branch-in-the-way"

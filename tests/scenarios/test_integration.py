@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from .conftest import CHANGE, Project
+from gitbaton.lock import Lock
+
+from .conftest import CHANGE, TASKS_MD, TWO, NewProject, Project
 
 FIVE = """\
 ## 1. All at once
@@ -18,7 +21,6 @@ FIVE = """\
 - [ ] 1.4 Four
 - [ ] 1.5 Five
 """
-TWO = "- [ ] 1.1 One\n- [ ] 1.2 Two\n"
 NOT_BOTH = "test ! -e a || test ! -e b"
 
 
@@ -325,45 +327,31 @@ def test_receipt_of_somebody_elses_commit_is_rejected(project: Project) -> None:
 
 
 def _alter(project: Project, name: str, old: str | None, new: str) -> None:
-    """Change a stored file of 1.1@1 behind git-baton's back, in the newest state commit."""
+    """Change a stored file of 1.1@1 behind git-baton's back, in the newest state commit; without
+    ``old``, cut it off half way."""
     ref = f"refs/baton/runs/{CHANGE}"
     listed = project.git("ls-tree", "-r", "--name-only", ref).splitlines()
     (path,) = [p for p in listed if "/1.1/" in p and p.endswith(name)]
     text = project.git("show", f"{ref}:{path}")
-    if old is not None:
-        assert old in text
-        new = text.replace(old, new)
-    elif not new:
-        new = text[: len(text) // 2]
-    blob_file = project.top.parent / "blob"
-    blob_file.write_text(new)
-    blob = project.git("hash-object", "-w", str(blob_file))
-    blob_file.unlink()
-    index = project.top.parent / "index"
-    env = ["-c", "core.fsync=none"]
-    import os
-    import subprocess
-
-    environment = {**os.environ, "GIT_INDEX_FILE": str(index)}
-
-    def git(*args: str) -> str:
-        return subprocess.run(
-            ["git", *env, *args],
-            cwd=project.top,
-            env=environment,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.strip()
-
-    git("read-tree", ref)
-    git("update-index", "--cacheinfo", f"100644,{blob},{path}")
-    tree = git("write-tree")
-    index.unlink()
+    assert old is None or old in text
+    beside = project.top.parent
+    project.write(
+        "altered", text[: len(text) // 2] if old is None else text.replace(old, new), beside
+    )
+    blob = project.git("hash-object", "-w", str(beside / "altered"))
+    (beside / "altered").unlink()
+    os.environ["GIT_INDEX_FILE"] = str(beside / "index")
+    try:
+        project.git("read-tree", ref)
+        project.git("update-index", "--cacheinfo", f"100644,{blob},{path}")
+        tree = project.git("write-tree")
+    finally:
+        del os.environ["GIT_INDEX_FILE"]
+        (beside / "index").unlink()
     parents = project.git("log", "-1", "--format=%P", ref).split()
-    message = project.git("log", "-1", "--format=%B", ref)
     flags = [word for parent in parents for word in ("-p", parent)]
-    project.git("update-ref", ref, git("commit-tree", tree, *flags, "-m", message))
+    message = project.git("log", "-1", "--format=%B", ref)
+    project.git("update-ref", ref, project.git("commit-tree", tree, *flags, "-m", message))
 
 
 # --- the tip -----------------------------------------------------------------------------------
@@ -528,3 +516,269 @@ def test_verify_merged_never_is_marked(project: Project) -> None:
     live = project.git("ls-tree", "-r", "--name-only", f"refs/baton/runs/{CHANGE}").splitlines()
     paths = [p for p in live if p.endswith("1.2/01/attempt.json")]
     assert project.state(paths[0]).get("tested_by") is None
+
+
+def test_resolution_does_not_count_as_an_attempt(project: Project) -> None:
+    project.set("maxAttempts", "1")
+    project.approve(TWO)
+    batch = project.actions(CHANGE)
+    project.do(batch.dispatch("1.1"), {"README": "one\n"})
+    project.do(batch.dispatch("1.2"), {"README": "two\n"})
+    (resolve,) = project.reconcile(batch.dispatch("1.1")).of("resolve_merge")
+    project.work(resolve, {"README": "both\n"})
+    project.seal(resolve)
+    assert project.reconcile(resolve)["state"] == "complete"
+
+
+def test_resolution_that_conflicts_again_is_resolved_again(project: Project) -> None:
+    project.approve(TWO + "- [ ] 1.3 Three\n")
+    batch = project.actions(CHANGE)
+    project.do(batch.dispatch("1.1"), {"README": "one\n"})
+    project.do(batch.dispatch("1.2"), {"README": "two\n"})
+    (resolve,) = project.reconcile(batch.dispatch("1.1")).of("resolve_merge")
+    project.do(batch.dispatch("1.3"), {"README": "three\n"})
+    # both conflict now: 1.3 with the tip too
+    said = project.reconcile(batch.dispatch("1.3"))
+    (third,) = said.of("resolve_merge")
+    project.work(third, {"README": "one three\n"})
+    project.seal(third)
+    project.reconcile(third)
+    project.work(resolve, {"README": "one two\n"})
+    project.seal(resolve)
+    (again,) = project.reconcile(resolve).of("resolve_merge")
+    assert again["assignment"].endswith("1.2@3")
+    project.work(again, {"README": "one two three\n"})
+    project.seal(again)
+    assert project.reconcile(again)["state"] == "complete"
+    assert project.git("show", f"{project.branch()}:README") == "one two three"
+
+
+def test_conflicted_attempt_can_be_abandoned_instead(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE)
+    project.do(batch.dispatch("1.1"), {"README": "one\n"})
+    project.do(batch.dispatch("1.2"), {"README": "two\n"})
+    project.baton("pause", "--reason", "r")
+    said = project.reconcile(batch.dispatch("1.1"), code=3)
+    a = project.attempt("1.2@1")
+    assert a["state"] == "blocked-review"
+    assert a["relay"]["suggested_action"] == "resolve-or-abandon"
+    project.baton("abandon", "1.2@1")
+    project.baton("resume")
+    said = project.actions()
+    assert said.of("dispatch")[0]["assignment"].endswith("1.2@2")
+
+
+def test_adopting_a_conflict_does_not_make_it_go_away(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE)
+    project.do(batch.dispatch("1.1"), {"README": "one\n"})
+    project.do(batch.dispatch("1.2"), {"README": "two\n"})
+    project.baton("pause", "--reason", "r")
+    project.reconcile(batch.dispatch("1.1"), code=3)
+    said = project.baton("adopt", "1.2@1")
+    assert said["state"] == "blocked-review"
+
+
+def test_integration_branch_in_the_main_checkout(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE, "--capacity", "1")
+    project.git("switch", "-q", f"baton/{CHANGE}")
+    project.do(batch.dispatch("1.1"))
+    said = project.reconcile(batch.dispatch("1.1"), "completed", "--capacity", "1")
+    assert said["revision"] == 1
+    assert project.git("status", "--porcelain") == ""
+    assert "- [x] 1.1" in (project.top / TASKS_MD).read_text()
+    assert project.baton("status")["resolved_by_hand"] == []
+    # edit there
+    text = (project.top / TASKS_MD).read_text() + "- [ ] 1.3 Three\n"
+    project.write(TASKS_MD, text)
+    more = project.actions("--capacity", "3")
+    assert more.tickets() == ["1.3"]
+    assert project.git("status", "--porcelain") == ""
+    project.do(said.dispatch("1.2"))
+    project.do(more.dispatch("1.3"))
+    assert project.actions()["state"] == "complete"
+    assert project.git("status", "--porcelain") == ""
+    assert project.baton("land")["onto"] == "trunk"
+
+
+def test_person_who_commits_on_the_integration_branch(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE, "--capacity", "1")
+    project.git("switch", "-q", f"baton/{CHANGE}")
+    project.do(batch.dispatch("1.1"))
+    project.commit({"fix": "x"})
+    said = project.reconcile(batch.dispatch("1.1"), code=3)
+    assert said.code == "foreign-commit"
+    project.baton("update", "--accept")
+    said = project.actions()
+    assert said.tickets() == ["1.2"]
+    assert sorted(project.files()) == ["README", "file-1.1", "fix"]
+    assert project.git("status", "--porcelain") == ""
+
+
+def test_untracked_file_in_the_way_is_not_overwritten(project: Project) -> None:
+    batch = project.actions(CHANGE, "--capacity", "1")
+    there = project.top.parent / "there"
+    project.git("worktree", "add", "-q", str(there), f"baton/{CHANGE}")
+    project.write("file-1.1", "mine\n", there)
+    project.do(batch.dispatch("1.1"))
+    said = project.reconcile(batch.dispatch("1.1"), code=3)
+    assert said.code == "integration-checked-out"
+    assert (there / "file-1.1").read_text() == "mine\n"
+    (there / "file-1.1").unlink()
+    project.actions()
+    assert (there / "file-1.1").read_text() == "done\n"
+
+
+def test_ignored_file_in_the_way_is_not_overwritten(project: Project) -> None:
+    project.commit({".gitignore": "*.log\n"})
+    batch = project.actions(CHANGE, "--capacity", "1")
+    there = project.top.parent / "there"
+    project.git("worktree", "add", "-q", str(there), f"baton/{CHANGE}")
+    project.write("x.log", "mine\n", there)
+    first = batch.dispatch("1.1")
+    project.write("x.log", "theirs\n", first["cwd"])
+    project.git("add", "-f", "x.log", cwd=first["cwd"])
+    project.git("commit", "-qm", "x", cwd=first["cwd"])
+    project.seal(first)
+    said = project.reconcile(first, code=3)
+    assert said.code == "integration-checked-out"
+    assert (there / "x.log").read_text() == "mine\n"
+    (there / "x.log").unlink()
+
+
+def test_verify_merged_always_has_a_receipt_of_its_own(project: Project) -> None:
+    project.set("verifyMerged", "always")
+    first = project.actions(CHANGE, "--capacity", "1").dispatch("1.1")
+    project.do(first)
+    project.reconcile(first)
+    assert project.baton("show", "1.1")["merged"] is not None
+
+
+def test_deleted_here_and_changed_there(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE)
+    project.git("rm", "-q", "README", cwd=batch.dispatch("1.1")["cwd"])
+    project.do(batch.dispatch("1.1"), {"x": "x"})
+    project.do(batch.dispatch("1.2"), {"README": "new\n"})
+    (r,) = project.reconcile(batch.dispatch("1.1")).of("resolve_merge")
+    assert r["conflicts"] == ["README"]
+    project.work(r, {"README": "new\n"})
+    project.seal(r)
+    assert project.reconcile(r)["state"] == "complete"
+
+
+def test_file_here_and_folder_there(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE)
+    project.do(batch.dispatch("1.1"), {"a": "a file\n"})
+    project.do(batch.dispatch("1.2"), {"a/b": "in a folder\n"})
+    (resolve,) = project.reconcile(batch.dispatch("1.1")).of("resolve_merge")
+    cwd = Path(resolve["cwd"])
+    (kept,) = [p for p in cwd.iterdir() if p.name.startswith("a~")]
+    kept.rename(cwd / "a/file")
+    project.git("add", "--all", cwd=cwd)
+    project.git("commit", "-qm", "both", cwd=cwd)
+    project.seal(resolve)
+    assert project.reconcile(resolve)["state"] == "complete"
+    assert project.files() == ["README", "a/b", "a/file"]
+
+
+def test_conflict_in_a_file_with_an_odd_name(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE)
+    name = 'a "b"\tü\n.txt'
+    project.do(batch.dispatch("1.1"), {name: "x\n"})
+    project.do(batch.dispatch("1.2"), {name: "y\n"})
+    (r,) = project.reconcile(batch.dispatch("1.1")).of("resolve_merge")
+    assert r["conflicts"] == [name]
+    project.work(r, {name: "xy\n"})
+    project.seal(r)
+    assert project.reconcile(r)["state"] == "complete"
+
+
+def test_merge_driver_that_fails_is_a_conflict(project: Project) -> None:
+    project.approve(TWO)
+    project.git("config", "merge.bad.driver", "false")
+    project.commit({".gitattributes": "README merge=bad\n"})
+    batch = project.actions(CHANGE)
+    project.do(batch.dispatch("1.1"), {"README": "one\n"})
+    project.do(batch.dispatch("1.2"), {"README": "two\n"})
+    (resolve,) = project.reconcile(batch.dispatch("1.1")).of("resolve_merge")
+    project.work(resolve, {"README": "both\n"})
+    project.seal(resolve)
+    assert project.reconcile(resolve)["state"] == "complete"
+
+
+def test_renamed_folder_takes_the_others_edits_along(project: Project) -> None:
+    project.approve(TWO)
+    project.commit({"src/a.txt": "".join(f"line {n}\n" for n in range(50))})
+    batch = project.actions(CHANGE)
+    cwd = batch.dispatch("1.1")["cwd"]
+    project.git("mv", "src", "lib", cwd=cwd)
+    project.do(batch.dispatch("1.1"), {})
+    text = "".join(f"line {n}\n" for n in range(49)) + "edited\n"
+    project.do(batch.dispatch("1.2"), {"src/a.txt": text})
+    assert project.reconcile(batch.dispatch("1.1"))["state"] == "complete"
+    assert project.files() == ["README", "lib/a.txt"]
+    assert "edited" in project.git("show", f"{project.branch()}:lib/a.txt")
+
+
+def _integration_lock(project: Project) -> Lock:
+    """What another process holds while it integrates."""
+    return Lock(project.top / f".git/baton/locks/integrate-{CHANGE}.lock")
+
+
+def test_nothing_is_claimed_before_the_plan_is_on_the_branch(new_project: NewProject) -> None:
+    project = new_project(tasks=None)
+    project.plan(TWO)
+    with _integration_lock(project):
+        said = project.actions(CHANGE)
+        assert (said["state"], said.tickets()) == ("waiting", [])
+        assert said.of("wait")[0]["poll_after_seconds"]
+    for dispatch in project.actions().of("dispatch"):
+        assert Path(dispatch["cwd"], TASKS_MD).exists()
+
+
+def test_who_finds_another_integrating_leaves_and_goes_on_claiming(project: Project) -> None:
+    project.approve(TWO + "- [ ] 1.3 Three\n")
+    batch = project.actions(CHANGE, "--capacity", "1")
+    project.do(batch.dispatch("1.1"))
+    with _integration_lock(project):
+        said = project.reconcile(batch.dispatch("1.1"), "completed", "--capacity", "1")
+        assert said.of("wait")[0]["poll_after_seconds"]
+        more = project.actions("--capacity", "2")
+        assert more.tickets() == ["1.2"]
+    said = project.actions("--capacity", "1")
+    assert project.files() == ["README", "file-1.1"]
+
+
+def test_later_sections_wait_for_the_culprit(project: Project) -> None:
+    """2.1 must not start while 1.2 is blocked."""
+    batch = project.actions(CHANGE, "--verify", "test ! -e a || test ! -e b")
+    project.do(batch.dispatch("1.1"), {"a": "x"})
+    project.do(batch.dispatch("1.2"), {"b": "x"})
+    said = project.reconcile(batch.dispatch("1.1"), code=3)
+    assert said.tickets() == []
+
+
+def test_branch_deleted_after_the_seal_loses_nothing(project: Project) -> None:
+    first = project.actions(CHANGE, "--capacity", "1").dispatch("1.1")
+    project.do(first)
+    project.git("worktree", "remove", "--force", first["cwd"])
+    project.git("branch", "-D", first["branch"])
+    project.reconcile(first)
+    assert project.files() == ["README", "file-1.1"]
+
+
+def test_worker_that_merged_the_tip_itself(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE)
+    project.do(batch.dispatch("1.1"))
+    project.reconcile(batch.dispatch("1.1"))
+    cwd = batch.dispatch("1.2")["cwd"]
+    project.git("merge", "-q", f"baton/{CHANGE}", cwd=cwd)
+    project.do(batch.dispatch("1.2"))
+    assert project.reconcile(batch.dispatch("1.2"))["state"] == "complete"

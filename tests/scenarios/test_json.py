@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from .conftest import CHANGE, Json, Project
 
 RELAY = {
@@ -96,7 +98,8 @@ def test_shapes_of_every_verb(project: Project) -> None:
     _keys(run, "run type state complete tickets updated_at")
     event = project.baton("log")["events"][0]
     _keys(event, "oid at event ticket attempt session message")
-    _keys(project.baton("show", "1.1"), "ok assignment attempt packet receipt merged log_path history")
+    shown = project.baton("show", "1.1")
+    _keys(shown, "ok assignment attempt packet receipt merged log_path history")
 
     paused = project.baton("pause", "--reason", "r")
     _keys(paused, "ok run state mode")
@@ -168,3 +171,8 @@ def test_text_is_for_people(project: Project) -> None:
         assert "\x1b[" not in result.stdout, "plain where it is no terminal"
         assert not result.stdout.startswith("{")
     assert batch.dispatch("1.1")["token"] not in project.type("status").stdout
+
+
+def test_environment_variable_asks_for_json(project: Project) -> None:
+    result = project.type("status", CHANGE, env={"BATON_JSON": "1"})
+    assert json.loads(result.stdout)["ok"] is True

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import CHANGE, Project
+from .conftest import CHANGE, TASKS_MD, TWO, NewProject, Project
 
-TASKS_MD = f"openspec/changes/{CHANGE}/tasks.md"
 ONE = "- [ ] 1.1 One\n"
-TWO = "- [ ] 1.1 One\n- [ ] 1.2 Two\n"
 
 
 @pytest.fixture
@@ -114,8 +112,8 @@ def test_dirt_that_is_not_in_the_way_stays(complete: Project) -> None:
     assert complete.git("status", "--porcelain").split() == ["M", "README", "??", "scratch"]
 
 
-def test_untracked_plan_of_the_main_checkout_is_no_obstacle(new_project) -> None:  # type: ignore[no-untyped-def]
-    project: Project = new_project(tasks=None)
+def test_untracked_plan_of_the_main_checkout_is_no_obstacle(new_project: NewProject) -> None:
+    project = new_project(tasks=None)
     project.plan(TWO)
     assert project.finish(project.actions(CHANGE))["state"] == "complete"
     assert project.git("status", "--porcelain") == "?? openspec/"
@@ -124,8 +122,8 @@ def test_untracked_plan_of_the_main_checkout_is_no_obstacle(new_project) -> None
     assert "[ ]" not in (project.top / TASKS_MD).read_text()
 
 
-def test_edited_plan_of_the_main_checkout_is_not_overwritten(new_project) -> None:  # type: ignore[no-untyped-def]
-    project: Project = new_project(tasks=None)
+def test_edited_plan_of_the_main_checkout_is_not_overwritten(new_project: NewProject) -> None:
+    project = new_project(tasks=None)
     project.plan(TWO)
     assert project.finish(project.actions(CHANGE))["state"] == "complete"
     project.plan(TWO + "- [ ] 1.3 An idea that nobody has read yet\n")
@@ -229,9 +227,7 @@ def test_plan_of_the_base_meets_the_ticks_of_the_run(project: Project) -> None:
     project.approve(TWO.replace("Two", "Two, told better") + "- [ ] 1.3 Three\n")
     project.commit({"mine": "x"})
     project.baton("update")
-    assert project.tasks() == (
-        "- [x] 1.1 One\n- [ ] 1.2 Two, told better\n- [ ] 1.3 Three\n"
-    )
+    assert project.tasks() == ("- [x] 1.1 One\n- [ ] 1.2 Two, told better\n- [ ] 1.3 Three\n")
 
 
 def test_complete_run_that_goes_on_takes_its_base_in_first(complete: Project) -> None:
@@ -257,3 +253,27 @@ def test_landed_run_that_goes_on_starts_from_the_landed_branch(complete: Project
     complete.git("commit", "-qam", "the plan")
     complete.baton("land")
     assert (complete.top / "file-1.3").exists()
+
+
+def test_two_runs_land_one_after_the_other(project: Project) -> None:
+    project.plan(TWO, change="other")
+    project.git("add", "-A")
+    project.git("commit", "-qm", "x")
+    assert project.finish(project.actions(CHANGE))["state"] == "complete"
+    batch = project.actions("other")
+    project.do(batch.dispatch("1.1"), {"q1": "x"})
+    project.do(batch.dispatch("1.2"), {"q2": "x"})
+    assert project.reconcile(batch.dispatch("1.1"))["state"] == "complete"
+    project.baton("land", CHANGE)
+    said = project.baton("land", "other")
+    assert said["fast_forward"] is False
+    assert project.git("status", "--porcelain") == ""
+    assert (project.top / "q1").exists() and (project.top / "file-1.1").exists()
+
+
+def test_staged_change_that_is_not_in_the_way_stays(project: Project) -> None:
+    project.finish(project.actions(CHANGE))
+    project.write("staged", "x")
+    project.git("add", "staged")
+    project.baton("land")
+    assert project.git("status", "--porcelain") == "A  staged"

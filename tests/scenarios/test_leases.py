@@ -12,7 +12,9 @@ def first(project: Project) -> Json:
     return project.actions(CHANGE, "--capacity", "1").dispatch("1.1")
 
 
-def test_expired_lease_is_retried_by_itself(project: Project, clock: FakeClock, first: Json) -> None:
+def test_expired_lease_is_retried_by_itself(
+    project: Project, clock: FakeClock, first: Json
+) -> None:
     clock.advance(7199)
     assert project.actions("--capacity", "1")["state"] == "waiting"
     clock.advance(2)
@@ -173,3 +175,18 @@ def test_status_tells_how_much_is_left(project: Project, clock: FakeClock, first
     assert relay["worktree"]["dirty"] is False
     clock.advance(4500)
     assert project.attempt("1.1@1")["relay"]["suggested_action"] == "wait-lease-nearly-spent"
+
+
+def test_late_seal_of_an_unknown_attempt_waits_for_adopt(
+    project: Project, clock: FakeClock
+) -> None:
+    first = project.actions(CHANGE, "--capacity", "1").dispatch("1.1")
+    project.baton("pause", "--reason", "r")
+    clock.advance(8000)
+    project.actions(code=3)
+    assert project.attempt("1.1@1")["state"] == "unknown"
+    project.work(first)
+    assert project.seal(first, code=1).code == "attempt-retired"
+    assert project.attempt("1.1@1")["state"] == "unknown"
+    said = project.baton("adopt", "1.1@1")
+    assert (said["adopted_from"], said["state"]) == ("unknown", "succeeded")

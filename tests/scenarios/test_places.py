@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from .conftest import CHANGE, CHECK, TASKS, Project
-
-New = Callable[..., Project]
-TWO = "- [ ] 1.1 One\n- [ ] 1.2 Two\n"
+from .conftest import CHANGE, CHECK, TWO, NewProject, Project
 
 
 def _run_to_the_end(project: Project) -> None:
@@ -24,14 +19,14 @@ def _run_to_the_end(project: Project) -> None:
     "name",
     ["with spaces", "it's $HOME", 'say "hi"', "back\\slash", "Ü–m🙂", "-n", "semi;colon&", "a\nb"],
 )
-def test_any_path(new_project: New, name: str) -> None:
+def test_any_path(new_project: NewProject, name: str) -> None:
     project = new_project(name)
     _run_to_the_end(project)
     assert (project.top / "file-2.1").exists()
 
 
 @pytest.mark.parametrize("base", ["master", "develop", "feature/x", "größe"])
-def test_base_branch_is_detected(new_project: New, base: str) -> None:
+def test_base_branch_is_detected(new_project: NewProject, base: str) -> None:
     project = new_project(base=base)
     _run_to_the_end(project)
     assert project.state()["base"]["ref"] == f"refs/heads/{base}"
@@ -122,7 +117,7 @@ def test_bare_repository_with_worktrees(project: Project) -> None:
     assert (trunk / "file-1.1").exists()
 
 
-def test_openspec_in_a_subfolder(new_project: New) -> None:
+def test_openspec_in_a_subfolder(new_project: NewProject) -> None:
     project = new_project(tasks=None)
     project.plan(TWO, folder="apps/web/")
     project.commit({"apps/web/check.sh": "test -e package.json\n", "apps/web/package.json": "{}"})
@@ -140,7 +135,7 @@ def test_openspec_in_a_subfolder(new_project: New) -> None:
     assert project.baton("plan", CHANGE)["boxes"]["tickets"] == 2
 
 
-def test_project_option(new_project: New) -> None:
+def test_project_option(new_project: NewProject) -> None:
     project = new_project(tasks=None)
     project.plan(TWO, folder="apps/web/")
     said = project.actions(CHANGE, "--project", "apps/web")
@@ -148,7 +143,7 @@ def test_project_option(new_project: New) -> None:
     assert project.state()["target"]["project"] == "apps/web"
 
 
-def test_two_projects_with_the_same_change_are_two_runs(new_project: New) -> None:
+def test_two_projects_with_the_same_change_are_two_runs(new_project: NewProject) -> None:
     project = new_project(tasks=None)
     project.plan(TWO, folder="web/")
     project.plan("- [ ] 7.1 Other\n", folder="api/")
@@ -165,7 +160,7 @@ def test_two_projects_with_the_same_change_are_two_runs(new_project: New) -> Non
     assert project.reconcile(api.dispatch("7.1"))["state"] == "complete"
 
 
-def test_plan_that_is_only_on_another_branch_reaches_the_workers(new_project: New) -> None:
+def test_plan_that_is_only_on_another_branch_reaches_the_workers(new_project: NewProject) -> None:
     project = new_project(tasks=None)
     project.git("switch", "-q", "-c", "planning")
     project.approve(TWO)
@@ -176,7 +171,7 @@ def test_plan_that_is_only_on_another_branch_reaches_the_workers(new_project: Ne
     assert (there / "proposal.md").exists()
 
 
-def test_untracked_plan_reaches_the_workers(new_project: New) -> None:
+def test_untracked_plan_reaches_the_workers(new_project: NewProject) -> None:
     project = new_project(tasks=None)
     project.plan(TWO)
     batch = project.actions(CHANGE)
@@ -230,7 +225,7 @@ def test_worktree_dir_inside_the_repository_is_no_dirt(project: Project) -> None
     assert project.git("status", "--porcelain") == ""
 
 
-def test_moved_repository_goes_on(new_project: New) -> None:
+def test_moved_repository_goes_on(new_project: NewProject) -> None:
     """State lies in the repository: a copy of it carries the run along."""
     project = new_project("old")
     batch = project.actions(CHANGE, "--capacity", "1")
@@ -285,8 +280,139 @@ def test_crlf_and_bom_survive(project: Project) -> None:
     assert path.read_bytes() == raw.replace(b"[ ]", b"[x]")
 
 
-def test_read_only_environment_variable_json(project: Project) -> None:
-    result = project.type("status", CHANGE, env={"BATON_JSON": "1"})
-    assert result.stdout.startswith("{")
-    assert os.environ.get("BATON_JSON") is None
-    assert TASKS
+def test_through_a_symbolic_link(project: Project) -> None:
+    link = project.top.parent / "link"
+    link.symlink_to(project.top)
+    project.cwd = link
+    batch = project.actions(CHANGE, "--capacity", "1")
+    project.do(batch.dispatch("1.1"))
+    other = project.top.parent / "wt"
+    other.symlink_to(batch.dispatch("1.1")["cwd"])
+    assert project.baton("verify", cwd=other)["assignment"].endswith("1.1@1")
+    assert project.reconcile(batch.dispatch("1.1")).tickets()
+
+
+def test_inside_a_submodule(project: Project) -> None:
+    sup = project.top.parent / "super"
+    project.git("init", "-q", str(sup))
+    project.git(
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "add",
+        "-q",
+        str(project.top),
+        "sub",
+        cwd=sup,
+    )
+    sub = sup / "sub"
+    project.git("config", "baton.verify", CHECK, cwd=sub)
+    batch = project.actions(CHANGE, "--capacity", "1", cwd=sub)
+    project.do(batch.dispatch("1.1"))
+    assert project.reconcile(batch.dispatch("1.1"), cwd=sub).tickets()
+    project.baton("land", "--partial", cwd=sub)
+    assert (sub / "file-1.1").exists()
+
+
+def test_settings_of_one_call(project: Project) -> None:
+    env = {"GIT_CONFIG_PARAMETERS": "'baton.capacity'='1'"}
+    assert len(project.actions(CHANGE, env=env).tickets()) == 1
+    env = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "baton.capacity", "GIT_CONFIG_VALUE_0": "2"}
+    assert len(project.actions(env=env).tickets()) == 1
+
+
+def test_included_settings(project: Project) -> None:
+    project.write("../inc", "[baton]\n\tcapacity = 1\n")
+    project.git("config", "include.path", "../../inc")
+    assert len(project.actions(CHANGE).tickets()) == 1
+
+
+def test_base_may_be_a_remote_tracking_branch(project: Project) -> None:
+    clone = project.top.parent / "clone"
+    project.git("clone", "-q", str(project.top), str(clone))
+    project.git("config", "baton.verify", CHECK, cwd=clone)
+    batch = project.actions(CHANGE, "--base", "origin/trunk", "--capacity", "1", cwd=clone)
+    project.do(batch.dispatch("1.1"))
+    project.reconcile(batch.dispatch("1.1"), cwd=clone)
+    project.commit({"mine": "x"})
+    project.git("fetch", "-q", cwd=clone)
+    project.baton("update", cwd=clone)
+    said = project.baton("land", "--partial", cwd=clone, code=1)
+    assert said.code == "unknown-target"
+    project.baton("land", "--partial", "--onto", "trunk", cwd=clone)
+
+
+def test_range_keys(project: Project) -> None:
+    project.approve("- [ ] T01..T21 Many\n- [ ] T22 One\n- [ ] T23/T24 Two\n")
+    done = project.finish(project.actions(CHANGE))
+    assert done["state"] == "complete"
+    first, *_ = done.of("complete")[0]["resolved"]
+    assert first == "T01-T21"
+    assert project.baton("show", first)["assignment"] == f"{CHANGE}/T01-T21@1"
+    assert "[ ]" not in project.tasks()
+
+
+def test_long_title(project: Project) -> None:
+    project.approve("- [ ] 1.1 " + "x" * 5000 + "\n")
+    d = project.actions(CHANGE).dispatch("1.1")
+    project.do(d)
+    assert project.reconcile(d)["state"] == "complete"
+
+
+def test_long_key(project: Project) -> None:
+    key = "1." + ".".join(str(n) for n in range(1, 60))
+    project.approve(f"- [ ] {key} long\n")
+    assert project.finish(project.actions(CHANGE))["state"] == "complete"
+
+
+def test_two_runs_side_by_side(project: Project) -> None:
+    project.plan(TWO, change="other")
+    a = project.actions(CHANGE)
+    b = project.actions("other")
+    project.do(a.dispatch("1.1"))
+    project.do(b.dispatch("1.1"), {"q": "x"})
+    project.reconcile(a.dispatch("1.1"))
+    project.reconcile(b.dispatch("1.1"))
+    assert project.files() == ["README", "file-1.1"]
+    assert project.files("refs/heads/baton/other") == ["README", "q"]
+
+
+def test_base_branch_renamed_meanwhile(project: Project) -> None:
+    batch = project.actions(CHANGE, "--capacity", "1")
+    project.git("branch", "-m", "trunk", "main")
+    project.do(batch.dispatch("1.1"))
+    project.reconcile(batch.dispatch("1.1"))
+    said = project.refused("update")
+    assert said.code == "missing-base"
+    said = project.refused("land", "--partial")
+    project.baton("land", "--partial", "--onto", "main")
+
+
+def test_worktree_dir_changed_meanwhile(project: Project) -> None:
+    """worktreeDir changed while running"""
+    batch = project.actions(CHANGE, "--capacity", "1")
+    project.git("config", "baton.worktreeDir", "../new place")
+    more = project.actions("--capacity", "2")
+    assert "new place" in more.dispatch("1.2")["cwd"]
+    project.do(batch.dispatch("1.1"))
+    project.do(more.dispatch("1.2"))
+    last = project.actions().dispatch("2.1")
+    project.do(last)
+    done = project.reconcile(last)
+    assert done["state"] == "complete"
+    assert done.of("complete")[0]["worktrees_skipped"] == []
+    assert "baton-attempt" not in project.git("worktree", "list")
+
+
+def test_branch_prefix_changed_meanwhile(project: Project) -> None:
+    batch = project.actions(CHANGE, "--capacity", "1")
+    project.git("config", "baton.branchPrefix", "robots")
+    project.do(batch.dispatch("1.1"))
+    batch = project.reconcile(batch.dispatch("1.1"), "completed", "--capacity", "1")
+    assert project.files() == ["README", "file-1.1"]
+    done = project.finish(batch)
+    assert done["state"] == "complete"
+    assert done.of("complete")[0]["branch"] == f"baton/{CHANGE}"
+    project.baton("land")
+    project.baton("delete", CHANGE)
+    assert project.git("for-each-ref", "--format=%(refname)") == "refs/heads/trunk"

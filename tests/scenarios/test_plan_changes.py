@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from .conftest import CHANGE, Project
-
-TWO = "- [ ] 1.1 One\n- [ ] 1.2 Two\n"
+from .conftest import CHANGE, TASKS_MD, TWO, Project
 
 
-def test_changed_text_in_flight_is_not_resolved_by_old_work(project: Project) -> None:
+def test_text_changed_after_the_seal_but_before_the_merge(project: Project) -> None:
+    """The plan is read when the frontier is computed, after what is sealed was integrated."""
     project.approve(TWO)
     batch = project.actions(CHANGE)
     project.do(batch.dispatch("1.1"))
     project.plan(TWO.replace("One", "One, and then some"))
-    # The revision is read by the next call; the work was done for the old text.
-    project.actions()
     said = project.reconcile(batch.dispatch("1.1"))
-    assert "- [x] 1.1" in project.tasks() or said.of("blocked")
+    assert said["revision"] == 2
+    assert "- [x] 1.1 One, and then some" in project.tasks()
+    assert project.attempt("1.1@1")["state"] == "succeeded"
 
 
 def test_ticket_changed_waits_and_adopt_accepts_it(project: Project) -> None:
@@ -285,3 +285,241 @@ def test_plan_from_takes_the_plan_of_a_branch(project: Project) -> None:
     assert batch.tickets() == ["1.1", "1.2", "1.3"]
     assert "1.3 Three" in project.tasks()
     assert project.state()["source"]["at"] == "refs/heads/planning"
+
+
+def test_hand_tick_of_a_ticket_in_flight(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE)
+    project.baton("tasks", "check", "1.1")
+    project.actions()
+    assert project.baton("status")["resolved_by_hand"] == ["1.1"]
+    project.do(batch.dispatch("1.1"))
+    project.reconcile(batch.dispatch("1.1"))
+    project.do(batch.dispatch("1.2"))
+    done = project.reconcile(batch.dispatch("1.2"))
+    assert done["state"] == "complete", done
+    t = project.baton("status")["tickets"]
+    assert t["resolved"] + t["resolved_by_hand"] == 2
+
+
+def test_hand_tick_of_a_ticket_whose_worker_then_fails(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE)
+    project.baton("tasks", "check", "1.1")
+    project.actions()
+    project.reconcile(batch.dispatch("1.1"), "failed")
+    project.do(batch.dispatch("1.2"))
+    assert project.reconcile(batch.dispatch("1.2"))["state"] == "complete"
+    status = project.baton("status")
+    assert status["complete"]
+
+
+def test_ticket_canceled_in_flight(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE)
+    project.plan("- [-] 1.1 One\n- [ ] 1.2 Two\n")
+    project.actions()
+    project.do(batch.dispatch("1.1"))
+    project.reconcile(batch.dispatch("1.1"))
+    project.do(batch.dispatch("1.2"))
+    assert project.reconcile(batch.dispatch("1.2"))["state"] == "complete"
+
+
+def test_plan_that_is_ticked_from_the_start_is_complete(project: Project) -> None:
+    project.approve("- [x] 1.1 One\n- [x] 1.2 Two\n")
+    said = project.actions(CHANGE)
+    assert said["state"] == "complete"
+    assert said.of("complete")[0]["resolved_by_hand"] == ["1.1", "1.2"]
+    project.baton("land")
+
+
+def test_place_of_the_plan_is_remembered(project: Project) -> None:
+    linked = project.top.parent / "linked"
+    project.git("worktree", "add", "-q", "-b", "work", str(linked))
+    project.write(TASKS_MD, TWO, linked)
+    assert project.actions(CHANGE, "--capacity", "1", cwd=linked).tickets() == ["1.1"]
+    said = project.actions("--capacity", "5")
+    assert (said.tickets(), said["revision"]) == (["1.2"], 1)
+    assert project.tasks() == TWO
+    project.git("checkout", "-q", "--", ".", cwd=linked)
+
+
+def test_plan_is_never_read_from_an_attempts_worktree(project: Project) -> None:
+    project.plan(TWO, change="other")
+    project.git("add", "--all")
+    project.git("commit", "-qm", "another change")
+    batch = project.actions(CHANGE)
+    cwd = batch.dispatch("1.1")["cwd"]
+    project.write("openspec/changes/other/tasks.md", "- [ ] 6.6 Evil\n", cwd)
+    said = project.actions("other", cwd=cwd)
+    assert said.tickets() == ["1.1", "1.2"]
+
+
+def test_resolved_ticket_that_left_the_plan_and_came_back_is_not_done_again(
+    project: Project,
+) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE, "--capacity", "1")
+    project.do(batch.dispatch("1.1"))
+    batch = project.reconcile(batch.dispatch("1.1"), "completed", "--capacity", "1")
+    project.plan("- [ ] 1.2 Two\n")
+    project.actions("--capacity", "1")
+    project.plan(TWO)
+    said = project.actions("--capacity", "5")
+    assert said.tickets() == []
+    assert project.baton("status")["tickets"]["resolved"] == 1
+
+
+def test_dropped_ticket_that_came_back_is_resolved(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE)
+    project.plan("- [ ] 1.2 Two\n")
+    project.actions()
+    project.do(batch.dispatch("1.1"))
+    project.reconcile(batch.dispatch("1.1"))
+    project.plan(TWO)
+    said = project.actions("--capacity", "5")
+    assert said.tickets() == []
+    t = project.baton("status")["tickets"]
+    assert (t["resolved"], t["dropped"]) == (1, 0)
+    assert project.tasks().startswith("- [x] 1.1")
+
+
+def test_ticket_that_came_back_while_in_flight(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE)
+    project.plan("- [ ] 1.2 Two\n")
+    project.actions()
+    project.plan(TWO)
+    assert project.actions().tickets() == []
+    project.do(batch.dispatch("1.1"))
+    project.reconcile(batch.dispatch("1.1"))
+    t = project.baton("status")["tickets"]
+    assert (t["resolved"], t["dropped"]) == (1, 0)
+
+
+def test_attempts_of_a_ticket_that_came_back_go_on_counting(project: Project) -> None:
+    project.approve(TWO)
+    project.actions(CHANGE)
+    project.baton("abandon", "1.1", "--force")
+    project.plan("- [ ] 1.2 Two\n")
+    project.actions()
+    project.plan(TWO)
+    said = project.actions()
+    assert said.dispatch("1.1")["attempt"] == 2
+
+
+def test_older_plan_in_the_checkout_for_a_while_repeats_no_work(project: Project) -> None:
+    project.approve("- [ ] 1.1 One\n")
+    project.git("branch", "older")
+    project.approve(TWO)
+    batch = project.actions(CHANGE, "--capacity", "1")
+    project.do(batch.dispatch("1.1"))
+    batch = project.reconcile(batch.dispatch("1.1"), "completed", "--capacity", "1")
+    project.do(batch.dispatch("1.2"))
+    assert project.reconcile(batch.dispatch("1.2"))["state"] == "complete"
+    project.git("switch", "-q", "older")
+    assert project.actions()["state"] == "complete"
+    project.git("switch", "-q", "trunk")
+    said = project.actions()
+    assert said["state"] == "complete"
+    assert said.of("complete")[0]["resolved"] == ["1.1", "1.2"]
+
+
+def test_text_changed_after_the_merge_keeps_the_tick(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE, "--capacity", "1")
+    project.do(batch.dispatch("1.1"))
+    batch = project.reconcile(batch.dispatch("1.1"), "completed", "--capacity", "1")
+    project.plan(TWO.replace("One", "One, but more"))
+    said = project.actions("--capacity", "5")
+    assert said.tickets() == []
+    assert project.tasks() == "- [x] 1.1 One, but more\n- [ ] 1.2 Two\n"
+
+
+def test_text_changed_after_the_merge_is_warned_of(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE, "--capacity", "1")
+    project.do(batch.dispatch("1.1"))
+    batch = project.reconcile(batch.dispatch("1.1"), "completed", "--capacity", "1")
+    project.plan(TWO.replace("One", "Quite another"))
+    said = project.actions("--capacity", "1")
+    assert any("1.1" in w and "reopen" in w for w in said["warnings"])
+
+
+def test_plan_from_a_branch_follows_it(project: Project) -> None:
+    project.git("switch", "-q", "-c", "planning")
+    project.approve(TWO)
+    project.git("switch", "-q", "trunk")
+    project.actions(CHANGE, "--plan-from", "planning")
+    project.git("switch", "-q", "planning")
+    project.approve(TWO + "- [ ] 1.3 Three\n")
+    project.git("switch", "-q", "trunk")
+    said = project.actions()
+    assert said.tickets() == ["1.3"]
+
+
+def test_plan_from_changes_the_place_for_good(project: Project) -> None:
+    project.actions(CHANGE)
+    other = project.top.parent / "other"
+    project.git("worktree", "add", "-q", "-b", "o", str(other))
+    project.write(TASKS_MD, TWO + "- [ ] 1.3 Three\n", other)
+    said = project.actions("--plan-from", "../other")
+    assert "1.3" in said.tickets()
+    said = project.actions()
+    assert "1.3 Three" in project.tasks()
+    project.git("checkout", "-q", "--", ".", cwd=other)
+
+
+def test_plan_from_the_integration_branch_itself(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE, "--capacity", "1")
+    project.actions("--capacity", "1", "--plan-from", f"baton/{CHANGE}")
+    project.do(batch.dispatch("1.1"))
+    batch = project.reconcile(batch.dispatch("1.1"), "completed", "--capacity", "1")
+    assert project.baton("status")["resolved_by_hand"] == []
+    project.do(batch.dispatch("1.2"))
+    assert project.reconcile(batch.dispatch("1.2"))["state"] == "complete"
+    assert project.baton("status")["tickets"]["resolved"] == 2
+
+
+def test_plan_that_is_not_utf_8(project: Project) -> None:
+    path = project.top / TASKS_MD
+    path.write_bytes(b"- [ ] 1.1 caf\xe9\n- [ ] 1.2 Two\n")
+    project.git("commit", "-qam", "x")
+    done = project.finish(project.actions(CHANGE))
+    assert done["state"] == "complete"
+    text = project.tasks().encode(errors="surrogateescape")
+    assert text == b"- [x] 1.1 caf\xe9\n- [x] 1.2 Two\n"
+
+
+def test_reopened_ticket_whose_tick_has_landed_is_not_taken_for_hand_ticked(
+    project: Project,
+) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE, "--capacity", "1")
+    project.do(batch.dispatch("1.1"))
+    project.reconcile(batch.dispatch("1.1"), "completed", "--capacity", "1")
+    project.baton("land", "--partial")
+    project.actions("--capacity", "1")
+    project.baton("reopen", "1.1", "--reason", "r")
+    said = project.actions("--capacity", "2")
+    assert said.tickets() == ["1.1"]
+    assert project.baton("status")["resolved_by_hand"] == []
+    project.plan(TWO.replace("[ ] 1.1", "[x] 1.1") + "- [ ] 1.3 T\n")
+    project.actions("--capacity", "2")
+    assert project.baton("status")["resolved_by_hand"] == []
+    project.do(said.dispatch("1.1"), {"z": "x"})
+    project.reconcile(said.dispatch("1.1"))
+    assert "z" in project.files()
+
+
+def test_checks_given_again_are_for_later_packets(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE, "--capacity", "1")
+    more = project.actions("--capacity", "2", "--verify", "test -e README")
+    p = json.loads(Path(more.dispatch("1.2")["packet"]).read_text())
+    assert p["checks"] == ["test -e README"]
+    project.do(batch.dispatch("1.1"))
+    project.do(more.dispatch("1.2"))
+    assert project.actions()["state"] == "complete"

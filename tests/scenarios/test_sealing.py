@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
-from .conftest import CHANGE, Json, Project
-
-TASKS_MD = f"openspec/changes/{CHANGE}/tasks.md"
+from .conftest import CHANGE, TASKS_MD, Json, Project
 
 
 @pytest.fixture
@@ -354,3 +353,103 @@ def test_setup_runs_in_the_verification_worktree_too(project: Project) -> None:
     project.set("setup", "touch made-by-setup")
     first = project.actions(CHANGE, "--verify", "test -e made-by-setup").dispatch("1.1")
     assert project.do(first)["ok"]
+
+
+@pytest.mark.parametrize("check", ["", "  "])
+def test_empty_check_is_no_check(project: Project, check: str) -> None:
+    project.git("config", "--unset-all", "baton.verify")
+    said = project.refused("actions", CHANGE, "--session", "s", "--verify", check, code=None)
+    assert said["ok"] is False
+
+
+def test_empty_check_in_the_settings_is_no_check(project: Project) -> None:
+    project.git("config", "baton.verify", " ")
+    said = project.refused("actions", CHANGE, "--session", "s", code=None)
+    assert said["ok"] is False
+
+
+def test_modes_and_links_are_integrated_as_committed(project: Project) -> None:
+    first = project.actions(CHANGE, "--capacity", "1").dispatch("1.1")
+    tool = project.write("tool", "#!/bin/sh\n", first["cwd"])
+    tool.chmod(0o755)
+    os.symlink("tool", Path(first["cwd"], "ln"))
+    project.git("add", "-A", cwd=first["cwd"])
+    project.git("commit", "-qm", "x", cwd=first["cwd"])
+    project.seal(first)
+    project.reconcile(first)
+    modes = project.git("ls-tree", project.branch(), "tool", "ln").split()
+    assert "100755" in modes and "120000" in modes
+
+
+def test_file_name_that_is_not_utf_8(project: Project) -> None:
+    first = project.actions(CHANGE, "--capacity", "1").dispatch("1.1")
+    with open(os.path.join(first["cwd"].encode(), b"caf\xe9"), "w") as f:
+        f.write("x")
+    project.git("add", "-A", cwd=first["cwd"])
+    project.git("commit", "-qm", "x", cwd=first["cwd"])
+    project.seal(first)
+    project.reconcile(first)
+    assert project.baton("status")["tickets"]["resolved"] == 1
+
+
+def test_receipt_keeps_the_end_of_a_long_output(project: Project) -> None:
+    first = project.actions(CHANGE, "--verify", "yes | head -c 3000000").dispatch("1.1")
+    project.work(first)
+    said = project.seal(first)
+    assert len(said["checks"][0]["output_tail"]) <= 2000
+
+
+def test_check_that_reads_its_input_ends(project: Project) -> None:
+    first = project.actions(CHANGE, "--verify", "cat").dispatch("1.1")
+    project.work(first)
+    project.seal(first)
+
+
+def test_check_that_leaves_a_process_behind_ends(project: Project) -> None:
+    first = project.actions(CHANGE, "--verify", "sleep 30 & true").dispatch("1.1")
+    project.work(first)
+    t = time.monotonic()
+    project.seal(first)
+    assert time.monotonic() - t < 10
+    project.do(first, {"b": "x"})
+
+
+def test_followups_of_a_replaced_receipt_are_replaced(project: Project) -> None:
+    first = project.actions(CHANGE, "--capacity", "1").dispatch("1.1")
+    project.work(first)
+    project.seal(first, "--followup", "a")
+    project.work(first, {"z": "x"})
+    project.seal(first, "--followup", "b")
+    assert [n["text"] for n in project.baton("status")["followups"]] == ["b"]
+    project.reconcile(first)
+    assert [n["text"] for n in project.baton("status")["followups"]] == ["b"]
+    shown = project.type("status").stdout
+    assert "b" in shown
+
+
+def test_without_any_token_nothing_is_sealed(project: Project) -> None:
+    first = project.actions(CHANGE, "--capacity", "1").dispatch("1.1")
+    Path(first["packet"]).with_name("token").unlink()
+    assert project.refused("seal", cwd=first["cwd"]).code == "no-token"
+
+
+def test_token_from_the_environment(project: Project) -> None:
+    """token given, no attempt dir"""
+    first = project.actions(CHANGE, "--capacity", "1").dispatch("1.1")
+    project.work(first)
+    for f in Path(first["packet"]).parent.iterdir():
+        if f.is_file():
+            f.unlink()
+    said = project.baton("seal", cwd=first["cwd"], env={"BATON_TOKEN": first["token"]})
+    assert said["commit"]
+
+
+def test_paths_judge_the_workers_own_changes_when_the_tip_was_merged_in(project: Project) -> None:
+    project.approve('- [ ] 1.1 One\n- [ ] 1.2 Two <!-- baton: paths="two/**" -->\n')
+    batch = project.actions(CHANGE)
+    project.do(batch.dispatch("1.1"))
+    project.reconcile(batch.dispatch("1.1"))
+    cwd = batch.dispatch("1.2")["cwd"]
+    project.git("merge", "-q", f"baton/{CHANGE}", cwd=cwd)
+    project.do(batch.dispatch("1.2"), {"two/x": "x"})
+    assert project.reconcile(batch.dispatch("1.2"))["state"] == "complete"

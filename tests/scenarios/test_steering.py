@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import CHANGE, FakeClock, Json, Project
+from .conftest import CHANGE, TWO, FakeClock, Json, Project
 
 ONE = "- [ ] 1.1 One\n"
-TWO = "- [ ] 1.1 One\n- [ ] 1.2 Two\n"
+PACKET = {
+    *("run", "ticket", "attempt", "assignment", "title", "body", "section", "section_text"),
+    *("criteria", "dependencies", "plan_revision", "base_commit", "worktree", "branch", "checks"),
+    *("allowed_paths", "protected_paths", "context_files", "previous_failure", "project_dir"),
+}
 
 
 @pytest.fixture
@@ -407,11 +411,7 @@ def test_packet_is_the_whole_contract(project: Project) -> None:
     project.set("protectPaths", "check/**")
     dispatch = project.actions(CHANGE).dispatch("1.1")
     packet = json.loads(Path(dispatch["packet"]).read_text())
-    assert set(packet) >= set(
-        "run ticket attempt assignment title body section section_text criteria dependencies "
-        "plan_revision base_commit worktree branch checks allowed_paths protected_paths "
-        "context_files previous_failure project_dir".split()
-    )
+    assert set(packet) >= PACKET
     assert packet["criteria"] == ["a criterion"]
     assert packet["section_text"] == "Mind the gap."
     assert packet["checks"] == ["test ! -e broken", "test -e a"]
@@ -425,3 +425,30 @@ def test_packet_is_the_whole_contract(project: Project) -> None:
         assert Path(dispatch["cwd"], path).is_file(), "a worker finds what it is told to read"
     for text in ("Mind the gap.", "a criterion", "in two lines", "test -e a"):
         assert text in dispatch["prompt"]
+
+
+@pytest.mark.parametrize(
+    "text", ["x\n\nBaton-Event: seal\nBaton-Ticket: 9.9", "\x1b[31mred", "a\tb", " "]
+)
+def test_free_text_is_never_taken_for_a_trailer(project: Project, text: str) -> None:
+    project.actions(CHANGE, session=f"s{text}")
+    project.baton("pause", "--reason", text)
+    events = project.baton("log")["events"]
+    assert events[0]["event"] == "pause"
+    assert events[0]["ticket"] is None
+    project.baton("resume")
+    project.baton("abandon", "1.1", "--force", "--reason", text)
+    assert project.baton("log")["events"][0]["event"] == "abandon"
+    assert project.baton("log")["events"][0]["ticket"] == "1.1"
+    project.type("log")
+    project.type("status")
+
+
+def test_short_assignment_is_refused_where_two_runs_could_be_meant(project: Project) -> None:
+    project.plan(TWO, change="other")
+    project.actions(CHANGE)
+    project.actions("other")
+    said = project.refused("show", "1.1", code=2)
+    assert "other" in said["error"]["hint"]
+    assert project.baton("show", "other/1.1")["assignment"] == "other/1.1@1"
+    assert project.baton("show", "other/1.1@1")

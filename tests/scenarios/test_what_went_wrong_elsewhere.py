@@ -21,10 +21,7 @@ import pytest
 from gitbaton.engine import advance, dispatch, prepare
 from gitbaton.git import worktree
 
-from .conftest import CHANGE, Json, Project, Said
-
-New = Callable[..., Project]
-TWO = "- [ ] 1.1 One\n- [ ] 1.2 Two\n"
+from .conftest import CHANGE, TWO, Json, Project, Said
 
 
 class Killed(BaseException):
@@ -142,9 +139,7 @@ def test_killed_while_merging(
     batch = project.actions(CHANGE)
     project.do(batch.dispatch("1.1"))
     heal = _killed_at(monkeypatch, advance, where)
-    _dies(
-        project, "reconcile", "1.1", "--outcome", "completed", "--session", "s"
-    )
+    _dies(project, "reconcile", "1.1", "--outcome", "completed", "--session", "s")
     heal()
     assert project.baton("status")["run"] == CHANGE
     project.actions()
@@ -293,9 +288,7 @@ def _processes(project: Project, *commands: tuple[str, ...]) -> list[Said]:
 
 def test_one_session_in_four_processes_is_handed_nothing_twice(project: Project) -> None:
     project.approve("".join(f"- [ ] 1.{n} T\n" for n in range(1, 7)))
-    batches = _processes(
-        project, *[("actions", CHANGE, "--session", "s", "--capacity", "6")] * 4
-    )
+    batches = _processes(project, *[("actions", CHANGE, "--session", "s", "--capacity", "6")] * 4)
     tickets = [ticket for batch in batches for ticket in batch.tickets()]
     assert sorted(tickets) == [f"1.{n}" for n in range(1, 7)]
 
