@@ -190,15 +190,28 @@ def _require_movable(ctx: Context, run: str, intent: Advance | Land) -> None:
     if intent.worktree is None:
         return
     top = Path(intent.worktree)
+    begun = checkout.under_way(checkout.place_of(top))
+    if begun is not None:
+        raise _in_the_way(
+            intent,
+            f"{begun} is under way in {top}, where {short(intent.branch)} is checked out",
+            "finish or abort it",
+        )
     dirty = checkout.dirty_paths(ctx.repo, top, intent.old or "", intent.new)
     lost = [path for path in dirty if path not in _saved_plan_files(ctx, run, intent)]
     if lost:
-        raise Refused(
-            "integration-checked-out" if isinstance(intent, Advance) else "target-checked-out",
+        raise _in_the_way(
+            intent,
             f"{short(intent.branch)} is checked out in {top} with changes that would be lost: "
             + ", ".join(lost[:3]),
             "commit, stash or discard them there, or check out another branch",
         )
+
+
+def _in_the_way(intent: Advance | Land, message: str, hint: str) -> Refused:
+    if isinstance(intent, Advance):
+        return Refused("integration-checked-out", message, hint)
+    return Refused("target-checked-out", message, hint)
 
 
 def _move_branch(ctx: Context, run: str, intent: Advance | Land) -> None:

@@ -51,12 +51,13 @@ def cleanup(
     run = resolve_run(ctx, run_name)
     loaded = runs.load(ctx.repo, run)
     if dry_run:
-        removable, skipped = _sort(ctx, loaded, include_integration, thorough=True)
+        judged = list(_judged(ctx, loaded, include_integration))
         pool = []
         if include_integration:
             pool = slots.remove_slots(ctx.repo, ctx.settings, dry_run=True)
-        paths = [a.worktree for a in removable] + [str(path) for path in pool]
-        return WouldRemove(would_remove=tuple(paths), skipped=tuple(skipped))
+        paths = [a.worktree for a, reason in judged if reason is None] + [str(p) for p in pool]
+        skipped = tuple(Skipped(path=a.worktree, reason=why) for a, why in judged if why)
+        return WouldRemove(would_remove=tuple(paths), skipped=skipped)
     cleaned = _clean(ctx, loaded, include_integration)
     if include_integration:
         pool = slots.remove_slots(ctx.repo, ctx.settings)
@@ -79,38 +80,33 @@ def _clean(ctx: Context, loaded: runs.Loaded, include_integration: bool) -> Clea
 
 
 def _clean_alone(ctx: Context, loaded: runs.Loaded, include_integration: bool) -> Cleaned:
-    removable, skipped = _sort(ctx, loaded, include_integration)
     removed: list[str] = []
-    for attempt in removable:
+    skipped: list[Skipped] = []
+    for attempt, reason in _judged(ctx, loaded, include_integration):
+        if reason is not None:
+            skipped.append(Skipped(path=attempt.worktree, reason=reason))
+            continue
+        top = Path(attempt.worktree)
         try:
-            # What setup and checks made there is no reason to keep it; anything else is refused.
-            only_made = bool(_made(ctx, loaded, attempt))
-            worktree.remove(ctx.repo, Path(attempt.worktree), force=only_made)
+            # Judged clean just now, if it is ours; what is not is for `remove` to refuse.
+            worktree.remove(ctx.repo, top, force=_is_ours(ctx, top))
             _drop_branch(ctx, loaded, attempt)
-            removed.append(attempt.worktree)
         except BatonError as error:
             skipped.append(Skipped(path=attempt.worktree, reason=error.message))
+        else:
+            removed.append(attempt.worktree)
     for folder in {Path(path).parent for path in removed}:
         _remove_if_empty(folder)
     return Cleaned(removed=tuple(removed), skipped=tuple(skipped))
 
 
-def _sort(
-    ctx: Context, loaded: runs.Loaded, include_integration: bool, *, thorough: bool = False
-) -> tuple[list[Attempt], list[Skipped]]:
-    """Attempts whose worktree may go, and those whose worktree stays. Unless ``thorough``, what is
-    uncommitted is left to the removal to find."""
-    removable: list[Attempt] = []
-    skipped: list[Skipped] = []
+def _judged(
+    ctx: Context, loaded: runs.Loaded, include_integration: bool
+) -> Iterator[tuple[Attempt, str | None]]:
+    """Each attempt that has a worktree, and why that has to stay (None: it may go)."""
     for attempt in _with_worktree(ctx, loaded):
         reason = _reason_to_keep(ctx, loaded, attempt, include_integration)
-        if reason is None and (thorough or _made(ctx, loaded, attempt)):
-            reason = _dirt(ctx, loaded, attempt)
-        if reason is None:
-            removable.append(attempt)
-        else:
-            skipped.append(Skipped(path=attempt.worktree, reason=reason))
-    return removable, skipped
+        yield attempt, reason or _dirt(ctx, loaded, attempt)
 
 
 def _with_worktree(ctx: Context, loaded: runs.Loaded) -> Iterator[Attempt]:
@@ -144,13 +140,21 @@ def _reason_to_keep(
     return None
 
 
+def _is_ours(ctx: Context, top: Path) -> bool:
+    """Whether a directory is a worktree of this repository."""
+    try:
+        return checkout.place_of(top).common_dir == ctx.repo.common_dir
+    except BatonError:
+        return False
+
+
 def _dirt(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> str | None:
     """What would be lost with the files of a worktree, if anything."""
     top = Path(attempt.worktree)
     try:
         if (checkout.place_of(top).git_dir / "locked").exists():
             return f"{top} is locked"
-        entries = checkout.status(top, fresh_index=False).entries
+        entries = checkout.status(top, fresh_index=True).entries
     except BatonError:
         return None  # half removed or deleted by hand: `worktree.remove` finishes or refuses it
     made = _made(ctx, loaded, attempt)
@@ -210,11 +214,12 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
     loaded = runs.load(ctx.repo, run)
     if not force:
         _require_landed(ctx, loaded)
-        _, skipped = _sort(ctx, loaded, include_integration=True, thorough=True)
-        if skipped:
+        for attempt, reason in _judged(ctx, loaded, include_integration=True):
+            if reason is None:
+                continue
             raise Refused(
                 "work-left",
-                f"{skipped[0].path} stays: {skipped[0].reason}",
+                f"{attempt.worktree} stays: {reason}",
                 f"`git baton cleanup {run}` shows all of them; --force deletes the run anyway",
             )
     prefix = ctx.settings.branch_prefix

@@ -191,6 +191,7 @@ def seal(
         prepared=prepare.recorded_paths(ctx, run, attempt_id, prepare.PREPARED),
         made_by_checks=prepare.recorded_paths(ctx, run, attempt_id, prepare.CHECKED),
         tasks_paths=(prepare.tasks_path_of(ctx, loaded),),
+        integrated=loaded.state.run.tip,
     )
     for warning in examined.warnings:
         ctx.warn(warning)

@@ -21,13 +21,6 @@ from gitbaton.model.packet import Packet
 from gitbaton.model.run import Attempt
 
 NAMED = 5  # paths that a message names
-_UNDER_WAY = {
-    "MERGE_HEAD": "a merge",
-    "CHERRY_PICK_HEAD": "a cherry-pick",
-    "REVERT_HEAD": "a revert",
-    "rebase-merge": "a rebase",
-    "rebase-apply": "a rebase",
-}
 
 
 class Examined(NamedTuple):
@@ -49,14 +42,16 @@ def examine(
     prepared: Collection[str] = (),
     made_by_checks: Collection[str] = (),
     tasks_paths: Collection[str] = (),
+    integrated: str | None = None,
 ) -> Examined:
     """The commit that sealing ``attempt`` is about.
 
     ``prepared`` are the untracked paths that copy and setup made, ``made_by_checks`` those of
     `verify`; ``tasks_paths`` are the change's own tasks files, which integration puts back. All are
-    relative to the top of the worktree. Raises `Refused` with one of the codes ``worktree-missing``
-    ``wrong-branch`` ``merge-in-progress`` ``uncommitted-changes`` ``nothing-committed``
-    ``not-descended`` ``outside-allowed-paths`` ``protected-path`` ``prepared-file-committed``
+    relative to the top of the worktree. ``integrated`` is the integration tip: what a worker merged
+    from there is not the worker's change. Raises `Refused` with one of the codes
+    ``worktree-missing`` ``wrong-branch`` ``merge-in-progress`` ``uncommitted-changes``
+    ``nothing-committed`` ``not-descended`` ``outside-allowed-paths`` ``protected-path`` ``prepared-file-committed``
     ``conflict-markers``.
     """
     warnings: list[str] = []
@@ -76,7 +71,10 @@ def examine(
     for path in changed:
         if path in tasks_paths:
             warnings.append(f"changes to {path} are put back when the work is integrated")
-    _require_scope(packet, (p for p in changed if p not in tasks_paths), frozenset(prepared))
+    judged = (
+        p for p in changed if p not in tasks_paths and not _is_as_in(repo, p, tip, integrated)
+    )
+    _require_scope(packet, judged, frozenset(prepared))
     _require_no_markers(repo, attempt.base_commit, tip)
     tree = objects.tree_of(repo, tip)
     return Examined(tip, tree, tuple(map(printable, changed)), tuple(warnings))
@@ -94,13 +92,13 @@ def _require_tip_alone(attempt: Attempt, settings: Settings, tip: str | None) ->
 
 def _require_branch(attempt: Attempt, place: Repository, tip: str | None) -> None:
     branch = _short(attempt.branch)
-    for name, what in _UNDER_WAY.items():
-        if (place.git_dir / name).exists():
-            raise Refused(
-                "merge-in-progress",
-                f"{what} is under way in {attempt.worktree}",
-                "finish it and commit, or abort it, then seal again",
-            )
+    what = checkout.under_way(place)
+    if what is not None:
+        raise Refused(
+            "merge-in-progress",
+            f"{what} is under way in {attempt.worktree}",
+            "finish it and commit, or abort it, then seal again",
+        )
     head = place.head_branch()
     if head != attempt.branch:
         at = "a detached HEAD" if head is None else _short(head)
@@ -139,6 +137,12 @@ def _require_descent(repo: Repository, attempt: Attempt, tip: str) -> None:
                 f"{tip[:12]} does not descend from {needed[:12]}",
                 f"git merge {needed[:12]}, then seal again",
             )
+
+
+def _is_as_in(repo: Repository, path: str, commit: str, integrated: str | None) -> bool:
+    if integrated is None:
+        return False
+    return objects.entry_at(repo, commit, path) == objects.entry_at(repo, integrated, path)
 
 
 def _require_scope(packet: Packet, changed: Iterable[str], prepared: frozenset[str]) -> None:

@@ -31,6 +31,15 @@ _SPECIAL = re.compile(r"([*?\[\]\\!# ])")
 _TAIL = 2000
 
 
+_UNDER_WAY = {
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+}
+
+
 class Status(NamedTuple):
     """What differs from HEAD: (two letters as `git status --porcelain` prints them, path)."""
 
@@ -154,6 +163,13 @@ def commit_all(path: Path, message: str, exclude: Collection[str] = ()) -> str |
 def head_ref(path: Path) -> str | None:
     """The branch checked out at ``path``, as a full ref; None when HEAD is detached."""
     return place_of(path).head_branch()
+
+
+def under_way(place: Repository) -> str | None:
+    """What a person has begun in a worktree and not finished ("a merge"), or None."""
+    return next(
+        (what for name, what in _UNDER_WAY.items() if (place.git_dir / name).exists()), None
+    )
 
 
 def dirty_paths(repo: Repository, worktree: Path, old: str, new: str) -> list[str]:

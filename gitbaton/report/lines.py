@@ -127,6 +127,6 @@ def ago(stamp: str, now: datetime | None = None) -> str:
     return "just now" if seconds < 1 else f"{duration(seconds)} ago"
 
 
-def plural(count: int, noun: str) -> str:
-    """``1 ticket``, ``2 tickets``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def plural(count: int, noun: str, many: str = "") -> str:
+    """``1 ticket``, ``2 tickets``; ``many`` for what does not just take an s."""
+    return f"{count} {noun if count == 1 else many or noun + 's'}"

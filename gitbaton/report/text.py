@@ -216,7 +216,7 @@ def plan(view: PlanView) -> str:
     boxes = view.boxes
     lines += [
         "",
-        f"{plural(boxes.total, 'box').replace('boxs', 'boxes')}: {boxes.tickets} tickets, "
+        f"{plural(boxes.total, 'box', 'boxes')}: {plural(boxes.tickets, 'ticket')}, "
         f"{boxes.criteria} criteria, {boxes.umbrellas} umbrellas, {boxes.reported} reported",
     ]
     for title, remarks, colour in (
