@@ -298,8 +298,9 @@ class Rig:
         trace = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=none", "-e", f"inject={inject}"]
         return self.run(self.stage.command, prefix=trace)
 
-    def play(self, point: Point) -> None:
-        """Cut the verb off, and prove that nothing came of it; raises AssertionError."""
+    def play(self, point: Point) -> bool:
+        """Cut the verb off, and prove that nothing came of it; raises AssertionError. False if the
+        verb did not mind."""
         self.reset()
         cut = self.cut(point)
         # Names of objects are random, so that now and then a call is not made again; then the
@@ -313,6 +314,7 @@ class Rig:
             assert any(self._says(code) for code in self.stage.done), f"{again}"
         assert "Traceback" not in said and "this is a bug" not in said, again
         self.check()
+        return cut.returncode != 0
 
     def _says(self, code: str) -> bool:
         again = self.run((*(self.stage.again or self.stage.command), "--json"))
@@ -359,17 +361,21 @@ def sweep(
     if deadline:
         random.Random(seed).shuffle(points)
     failed: dict[Point, str] = {}
-    played = 0
+    played = stopped = 0
     for point in points:
         if deadline and time.monotonic() > deadline:
             break
         played += 1
         try:
-            rig.play(point)
+            stopped += rig.play(point)
         except Exception as error:
             failed[point] = f"{type(error).__name__}: {error}"
             print(f"{verb}: {point}\n    {failed[point][:1500]}", flush=True)
-    print(f"{verb}: {played} of {len(points)} points, {len(failed)} failed", flush=True)
+    print(
+        f"{verb}: {played} of {len(points)} points played, {stopped} stopped the verb, "
+        f"{len(failed)} failed",
+        flush=True,
+    )
     return failed
 
 

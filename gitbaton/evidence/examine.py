@@ -49,10 +49,7 @@ def examine(
     ``prepared`` are the untracked paths that copy and setup made, ``made_by_checks`` those of
     `verify`; ``tasks_paths`` are the change's own tasks files, which integration puts back. All are
     relative to the top of the worktree. ``integrated`` is the integration tip: what a worker merged
-    from there is not the worker's change. Raises `Refused` with one of the codes
-    ``worktree-missing`` ``wrong-branch`` ``merge-in-progress`` ``uncommitted-changes``
-    ``nothing-committed`` ``not-descended`` ``outside-allowed-paths`` ``protected-path`` ``prepared-file-committed``
-    ``conflict-markers``.
+    from there is not the worker's change. Raises `Refused`, each condition with a code of its own.
     """
     warnings: list[str] = []
     top = Path(attempt.worktree)
