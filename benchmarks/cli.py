@@ -29,7 +29,7 @@ def status(bench: Bench) -> Iterator[Line]:
         program = [sys.executable, "-m", "gitbaton", "status"]
         samples = {names[size]: partial(process, program, tops[size]) for size in sizes}
         samples[bare] = partial(process, [sys.executable, "-c", "import click"], bench.scratch)
-        found = take_turns(samples, bench.pick(25, 5), warm_up=2)
+        found = take_turns(samples, bench.pick(25, 3), warm_up=bench.pick(2, 1))
         for name in names.values():
             yield Row(found[name], found[bare])
             if name is names[sizes[-1]]:

@@ -37,6 +37,7 @@ def integrate(bench: Bench) -> Iterator[Line]:
                 _BY_HAND: repository.by_hand,
             },
             rounds,
+            warm_up=bench.pick(1, 0),
             budget=bench.pick(40, 5),
         )
         yield Row(found[plain], found[_MERGE_TREE])

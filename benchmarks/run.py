@@ -22,7 +22,7 @@ FILES = 100
 
 def run(bench: Bench) -> Iterator[Line]:
     """`run` from claim to the last merge, five workers at once; milliseconds a ticket."""
-    tickets = bench.pick(60, 15)
+    tickets = bench.pick(60, 10)
     name = f"run, {tickets} tickets, instant worker, -j5, ms a ticket"
     bare = "git worktree add + add + commit"
     fresh = count()

@@ -39,7 +39,7 @@ _CLAIM_AND_FINISH = 2  # transitions a ticket
 def transition(bench: Bench) -> Iterator[Line]:
     """One claim, made durable: on a young run, and on one with a long past."""
     rounds = bench.pick(60, 10)
-    for past in (10, bench.pick(10_000, 500)):
+    for past in (10, bench.pick(10_000, 100)):
         folder = bench.scratch / f"transition-{past}"
         scenery = _Transitions(folder, past, rounds + 10)
         claim = f"durable claim, {past:,} finished attempts"
@@ -146,7 +146,7 @@ def _changed(ctx: Context, old: str, new: str) -> Files:
 def claims(bench: Bench) -> Iterator[Line]:
     """Processes that claim and finish tickets of one run; milliseconds from one transition of any
     of them to the next."""
-    tickets = bench.pick(160, 32)
+    tickets = bench.pick(160, 16)
     top = bench.scratch / "claims" / "repo"
     ctx, base = scene.repository(top)
     fresh = count()

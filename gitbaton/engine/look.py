@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,7 @@ def status(ctx: Context, run_name: str | None, *, all_attempts: bool = False) ->
         halt=Failure(code=halt.code, message=halt.reason) if halt else None,
         failed=tuple(key for key, known in live.records.items() if known.failed),
         paused=record.paused,
-        landed=live.complete and has_landed(ctx, record),
+        landed=live.complete and _is_seen_landed(ctx, record),
     )
 
 
@@ -175,6 +176,20 @@ def state_of(record: RunRecord, live: Live) -> RunStateName:
         return "executing"
     halted = live.halt is not None and live.halt.tip == record.tip
     return "waiting" if live.ready and not halted else "blocked"
+
+
+LOOK_BACK = 500
+
+
+def _is_seen_landed(ctx: Context, record: RunRecord) -> bool:
+    """Whether the base branch, not far back, took in the run's tip. `has_landed` is exact, but what
+    it costs grows with the history of the run."""
+    tip = refs.read(ctx.repo, record.base.ref)
+    if tip is None:
+        return False
+    chain = objects.first_parent_chain(ctx.repo, tip, record.base.commit)
+    recent = islice(chain, LOOK_BACK)
+    return any(record.tip in (commit.oid, *commit.parents) for commit in recent)
 
 
 def has_landed(ctx: Context, record: RunRecord) -> bool:
