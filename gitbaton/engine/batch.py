@@ -19,7 +19,7 @@ from gitbaton.model.action import (
 )
 from gitbaton.model.ids import AttemptId, assignment_id
 from gitbaton.model.run import Attempt
-from gitbaton.rules.frontier import claimable
+from gitbaton.rules.frontier import claimable, exhausted
 from gitbaton.rules.revise import resolved_by_receipt
 from gitbaton.rules.state import active_attempts
 from gitbaton.store import runs
@@ -140,18 +140,18 @@ def _obstacles(ctx: Context, loaded: runs.Loaded) -> list[Blocked]:
                     assignment=assignment_id(run, attempt.id),
                 )
             )
-    for key, record in live.records.items():
-        if record.failed:
-            last = record.failure
-            found.append(
-                Blocked(
-                    code="attempts-exhausted",
-                    reason=f"{key} failed {record.counted} times"
-                    + (f", last: {last.code}" if last else ""),
-                    hint=f"`git baton show {key}`; `git baton reopen {key}` allows more attempts",
-                    assignment=assignment_id(run, AttemptId(key, record.last)),
-                )
+    for key in exhausted(live):
+        record = live.records[key]
+        last = record.failure
+        found.append(
+            Blocked(
+                code="attempts-exhausted",
+                reason=f"{key} failed {record.counted} times"
+                + (f", last: {last.code}" if last else ""),
+                hint=f"`git baton show {key}`; `git baton reopen {key}` allows more attempts",
+                assignment=assignment_id(run, AttemptId(key, record.last)),
             )
+        )
     return found
 
 

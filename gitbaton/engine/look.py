@@ -19,6 +19,7 @@ from gitbaton.model.receipt import Statement
 from gitbaton.model.root import RootTarget
 from gitbaton.model.run import Attempt, Failure, Live, Note, RunRecord
 from gitbaton.model.transitions import AttemptState
+from gitbaton.rules.frontier import exhausted
 from gitbaton.rules.relay import Relay, Worktree, relay
 from gitbaton.store import runs
 
@@ -159,7 +160,7 @@ def status(ctx: Context, run_name: str | None, *, all_attempts: bool = False) ->
         followups=live.notes,
         warnings=live.warnings,
         halt=Failure(code=halt.code, message=halt.reason) if halt else None,
-        failed=tuple(key for key, known in live.records.items() if known.failed),
+        failed=exhausted(live),
         paused=record.paused,
         landed=live.complete and _is_seen_landed(ctx, record),
     )
@@ -203,7 +204,7 @@ def has_landed(ctx: Context, record: RunRecord) -> bool:
 def counts_of(live: Live) -> Counts:
     """How many tickets are in which state."""
     active = len({a.ticket for a in live.attempts.values() if a.active} & set(live.missing))
-    failed = sum(known.failed for known in live.records.values())
+    failed = len(exhausted(live))
     return Counts(
         total=live.total,
         resolved=live.resolved,

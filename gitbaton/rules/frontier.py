@@ -47,10 +47,16 @@ def claimable(state: RunState) -> list[Ticket]:
         for a in live.attempts.values()
         if a.active or (a.state == "blocked-review" and a.ticket not in conflicted(live))
     }
-    failed = {key for key, record in live.records.items() if record.failed}
+    failed = exhausted(live)
     return [
         t for t in startable(state.plan, live.missing) if t.key not in taken and t.key not in failed
     ]
+
+
+def exhausted(live: Live) -> tuple[str, ...]:
+    """The tickets of the plan that have used up their attempts, in plan order."""
+    tried = ((key, live.records.get(key)) for key in live.missing)
+    return tuple(key for key, record in tried if record is not None and record.failed)
 
 
 def ticket_states(state: RunState) -> dict[str, TicketState]:

@@ -6,7 +6,7 @@ out an older branch looks the same.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -56,50 +56,55 @@ def _substance(plan: Plan, ticked_by_run: Collection[str]) -> object:
 
 def revise(state: RunState, new: Plan) -> RunState:
     """``state`` under the plan ``new``; the same state when nothing of substance changed."""
-    by_receipt = resolved_by_receipt(state)
-    if not differs(state.plan, new, by_receipt):
+    before = resolved_by_receipt(state)
+    if not differs(state.plan, new, before):
         return state
     live = state.live
-    by_hand: list[str] = []
-    missing: list[str] = []
-    warnings = list(live.warnings)
-    marks = {t.key: t.mark for t in state.plan.tickets}
-    digests = {t.key: t.digest for t in state.plan.tickets if t.key in by_receipt}
-    gone = {**live.gone, **digests}
-    by_receipt |= {t.key for t in new.tickets if gone.get(t.key) == t.digest}
-    for ticket in new.tickets:
-        key = ticket.key
-        if key in by_receipt:
-            if gone[key] != ticket.digest:
-                warnings.append(
-                    f"{key} was resolved before its text changed, and stays resolved: "
-                    f"`git baton reopen {key}` makes it claimable again"
-                )
-            continue
-        was = marks.get(key)
-        reopened = was == "done" and key in live.missing
-        if key in live.by_hand or (ticket.mark == "done" and not reopened):
-            by_hand.append(key)
-            if ticket.mark == "open":
-                warnings.append(
-                    f"{key} is no longer ticked, but stays resolved: "
-                    f"`git baton reopen {key}` makes it claimable again"
-                )
-        elif ticket.mark != "canceled":
-            missing.append(key)
+    texts = {t.key: t.digest for t in state.plan.tickets if t.key in before}
+    gone = {**live.gone, **texts}  # what receipts resolved, also where it has left the plan
     keys = {t.key for t in new.tickets}
+    by_receipt = {t.key for t in new.tickets if t.key in before or gone.get(t.key) == t.digest}
+    others = [t for t in new.tickets if t.key not in by_receipt]
+    ticked = _ticked_before(state)
+    by_hand = {
+        t.key: None
+        for t in others
+        if t.key in live.by_hand or (t.mark == "done" and t.key not in ticked)
+    }
+    missing = {t.key: None for t in others if t.key not in by_hand and t.mark != "canceled"}
     dropped = [k for k in live.missing if k not in keys and attempts_of(live, k)]
     revision = state.plan.revision + 1
     return with_live(
         replace(state, plan=replace(new, revision=revision)),
         revision=revision,
         total=len(new.tickets),
-        resolved=len(by_receipt & keys),
-        canceled=len(keys) - len(by_receipt & keys) - len(by_hand) - len(missing),
+        resolved=len(by_receipt),
+        canceled=len(others) - len(by_hand) - len(missing),
         by_hand=tuple(by_hand),
         missing=tuple(missing),
         dropped=tuple(k for k in dict.fromkeys((*live.dropped, *dropped)) if k not in keys),
-        gone={k: digest for k, digest in gone.items() if k not in keys},
+        gone={k: text for k, text in gone.items() if k not in keys},
         records={k: r for k, r in live.records.items() if k in missing or k in dropped},
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=tuple(dict.fromkeys((*live.warnings, *_warnings(new, texts, by_hand)))),
     )
+
+
+def _ticked_before(state: RunState) -> frozenset[str]:
+    """Open tickets whose box was ticked when they were reopened: that is no new word of a person."""
+    missing = set(state.live.missing)
+    return frozenset(t.key for t in state.plan.tickets if t.mark == "done" and t.key in missing)
+
+
+def _warnings(new: Plan, texts: Mapping[str, str], by_hand: Collection[str]) -> Iterator[str]:
+    """What stays resolved although its line says something else now."""
+    for ticket in new.tickets:
+        what = ""
+        if texts.get(ticket.key, ticket.digest) != ticket.digest:
+            what = "was resolved before its text changed"
+        elif ticket.key in by_hand and ticket.mark == "open":
+            what = "is no longer ticked"
+        if what:
+            yield (
+                f"{ticket.key} {what}, but stays resolved: "
+                f"`git baton reopen {ticket.key}` makes it claimable again"
+            )
