@@ -391,7 +391,9 @@ def main() -> int:
     how.add_argument("--sample", type=float, metavar="SECONDS", help="what fits into that time")
     parser.add_argument("--verb", action="append", choices=VERBS, help="only these verbs")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", metavar="REGEX", help="only points that match it, e.g. ^kill")
+    parser.add_argument(
+        "--only", default="", metavar="REGEX", help="only points that match it, e.g. ^kill"
+    )
     given = parser.parse_args()
     if shutil.which("strace") is None:
         parser.error("strace is not installed")

@@ -74,8 +74,7 @@ class Racer:
     """This file as a process of its own, with its output kept in files."""
 
     def __init__(self, *words: str) -> None:
-        self.out = tempfile.TemporaryFile("w+")
-        self.err = tempfile.TemporaryFile("w+")
+        self.out, self.err = (tempfile.TemporaryFile("w+") for _ in range(2))  # noqa: SIM115
         self.process = subprocess.Popen(
             [sys.executable, __file__, *words],
             env=scene.with_package(),

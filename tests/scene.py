@@ -110,9 +110,7 @@ def finish_one(
     """Work on what was handed out, seal it, and report it; what is to be done next."""
     work(given)
     worker.seal(ctx, given.assignment, token=given.token)
-    return reconcile(
-        ctx, given.assignment, outcome="completed", session=session, capacity=capacity
-    )
+    return reconcile(ctx, given.assignment, outcome="completed", session=session, capacity=capacity)
 
 
 def dispatches(batch: ActionBatch) -> list[Dispatch | ResolveMerge]:
@@ -132,7 +130,7 @@ def drive(top: Path, session: str = "s") -> None:
             continue
         if batch.state == "complete":
             return
-        held = [a for a in runs.load(ctx.repo, RUN).state.live.attempts.values()]
+        held = list(runs.load(ctx.repo, RUN).state.live.attempts.values())
         mine = [a for a in held if a.state in ("spawned", "running")]
         if not mine:
             raise AssertionError(f"stuck: {batch.state} {batch.actions} {held}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec.structs import asdict
 
 from gitbaton.clock import Moment
 from gitbaton.engine import dispatch, look, steer, worker
@@ -39,6 +41,7 @@ from gitbaton.git import checkout, process, refs
 from gitbaton.model.action import ActionBatch, Blocked, Complete, Dispatch, ResolveMerge
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.run import Advance
+from gitbaton.rules.frontier import ticket_states
 from gitbaton.rules.revise import resolved_by_receipt
 from gitbaton.store import runs
 
@@ -282,21 +285,25 @@ class Runs(RuleBasedStateMachine):
         done = resolved_by_receipt(state)
         assert len(done) == live.resolved, (done, live)
         merges = self._merges()
-        won = scene.Counter(a.ticket for a in attempts if a.state == "succeeded")
+        won = Counter(a.ticket for a in attempts if a.state == "succeeded")
         moved = [
             m.ticket
             for intent in state.intents.values()
             if isinstance(intent, Advance) and self._tip() == intent.new
             for m in intent.merges
         ]
-        assert merges == won + scene.Counter(moved), (merges, won, moved)
+        assert merges == won + Counter(moved), (merges, won, moved)
         assert done <= set(merges), (done, merges)
         for name, receipt in self.sealed.items():
             attempt = next(a for a in attempts if f"{scene.RUN}/{a.id}" == name)
             assert attempt.sealed is not None and attempt.sealed.receipt_sha256 == receipt, name
             assert loaded.receipt(attempt.id) is not None
-        shown = look.status(self.ctx, scene.RUN)
-        assert sum(shown.counts.values()) >= live.total if hasattr(shown, "counts") else True
+        shown = look.status(self.ctx, scene.RUN).tickets
+        parts = (shown.resolved, shown.resolved_by_hand, shown.active, shown.ready)
+        assert shown.total == sum((*parts, shown.waiting, shown.failed, shown.canceled)), shown
+        states = Counter(ticket_states(state).values())
+        assert (shown.active, shown.failed) == (states["active"], states["failed"]), (shown, states)
+        assert min(asdict(shown).values()) >= 0, shown
 
     # --- the end ---------------------------------------------------------------------------
 
@@ -408,9 +415,9 @@ class Runs(RuleBasedStateMachine):
     def _tip(self) -> str | None:
         return refs.read(self.ctx.repo, f"refs/heads/baton/{scene.RUN}")
 
-    def _merges(self) -> scene.Counter[str]:
+    def _merges(self) -> Counter[str]:
         if self._tip() is None:
-            return scene.Counter()
+            return Counter()
         return scene.merges_by_ticket(self.top, f"baton/{scene.RUN}", "trunk")
 
     def _write_plan(self) -> None:

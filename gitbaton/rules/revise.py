@@ -90,7 +90,7 @@ def revise(state: RunState, new: Plan) -> RunState:
 
 
 def _ticked_before(state: RunState) -> frozenset[str]:
-    """Open tickets whose box was ticked when they were reopened: that is no new word of a person."""
+    """Open tickets that were reopened with their box ticked: that tick is nothing new."""
     missing = set(state.live.missing)
     return frozenset(t.key for t in state.plan.tickets if t.mark == "done" and t.key in missing)
 
