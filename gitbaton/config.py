@@ -61,14 +61,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("protectPaths", "texts", (), "pattern of paths that workers may not change"),
     Setting("worktreeDir", "text", "", "folder for worktrees (default: sibling <repo>.baton)"),
     Setting("branchPrefix", "text", "baton", "first part of the branches git-baton makes"),
-    Setting("remote", "text", "", "remote whose refs are the authority"),
-    Setting("remoteTimeout", "seconds", 60, "how long a remote may take to answer", least=1),
-    Setting("require", "texts", (), "command that every receipt of a landed tree must have run"),
-    Setting("requireSignature", "flag", False, "refuse unsigned or untrusted receipts"),
-    Setting("signingKey", "text", "", "ssh key for receipts (default: user.signingkey)"),
-    Setting("allowedSigners", "text", "", "allowed-signers file that trust comes from"),
-    Setting("protect", "texts", (), "pattern of refs on which every new commit must be covered"),
-    Setting("notify", "text", "", "command run on complete, blocked and needs-a-person"),
+    Setting("remote", "text", "", "remote that land --push-branch pushes to (default: detected)"),
     Setting("fsync", "flag", True, "sync to disk before success is printed"),
 )
 
@@ -92,13 +85,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     worktree_dir: str = ""
     branch_prefix: str = "baton"
     remote: str = ""
-    remote_timeout: int = 60
-    require: tuple[str, ...] = ()
-    require_signature: bool = False
-    signing_key: str = ""
-    allowed_signers: str = ""
-    protect: tuple[str, ...] = ()
-    notify: str = ""
     fsync: bool = True
     agents: dict[str, str] = {}
 
@@ -109,24 +95,42 @@ def settings(raw: Mapping[str, Sequence[str]]) -> Settings:
     Raises `UsageError` that names the key of a value that cannot be read; unknown keys are left to
     `unknown_keys`.
     """
+    found, errors = read(raw)
+    for error in errors.values():
+        raise error
+    return found
+
+
+def read(raw: Mapping[str, Sequence[str]]) -> tuple[Settings, dict[str, UsageError]]:
+    """As `settings`, with the default for what cannot be read, and what is wrong with it by key
+    (as in `SETTINGS`)."""
     values: dict[str, Any] = {"agents": {}}
+    errors: dict[str, UsageError] = {}
     for setting in SETTINGS:
         given = raw.get(f"baton.{setting.key.lower()}")
         if given:
-            values[setting.field] = _parse(setting, given)
+            try:
+                values[setting.field] = _parse(setting, given)
+            except UsageError as error:
+                errors[setting.key] = error
     for key, given in raw.items():
         name = _agent_name(key)
         if name:
             values["agents"][name] = given[-1]
-    return Settings(**values)
+    return Settings(**values), errors
 
 
 def unknown_keys(raw: Mapping[str, Sequence[str]]) -> list[str]:
-    """Keys below ``baton.`` that mean nothing: typing errors, most likely."""
+    """Keys below ``baton.`` that mean nothing: typing errors, or those of another version."""
     known = {f"baton.{setting.key.lower()}" for setting in SETTINGS}
     return [
         key for key in raw if key.startswith("baton.") and key not in known and not _agent_name(key)
     ]
+
+
+def of_unknown(key: str) -> str:
+    """One line about a key that `unknown_keys` found."""
+    return f"{key} means nothing to this version of git-baton and has no effect"
 
 
 def duration(text: str) -> int:
@@ -160,7 +164,10 @@ def _parse(setting: Setting, given: Sequence[str]) -> Any:
                 raise _bad(setting, value, f"one of {', '.join(setting.choices)}")
             return value
         case "seconds":
-            number = duration(value)
+            try:
+                number = duration(value)
+            except UsageError:
+                raise _bad(setting, value, "a time such as 90s, 15m, 4h or 1d") from None
         case _:
             if not value.isascii() or not value.isdigit():
                 raise _bad(setting, value, "a whole number")

@@ -24,7 +24,7 @@ class BatonError(Exception):
     ) -> None:
         super().__init__(message)
         self.code = code
-        self.message = message
+        self.message = message.rstrip()
         self.hint = hint
         self.payload = payload or {}
 

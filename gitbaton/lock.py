@@ -68,9 +68,8 @@ class Lock:
         return self
 
     def release(self) -> None:
-        """Give the lock up; a child that inherited it loses it too."""
+        """Give the lock up; it is free when no child that inherited it is left either."""
         if self._fd is not None:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
             os.close(self._fd)
             self._fd = None
 

@@ -12,6 +12,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import gitbaton
@@ -98,9 +99,16 @@ def act(
 
 
 def work(given: Dispatch | ResolveMerge) -> None:
-    """What a worker does: one file named after the ticket, committed."""
+    """What a worker does: one file named after the ticket, committed; the first of a section also
+    changes a line of a file that was there."""
     name = f"{given.ticket}@{given.attempt}"
     (Path(given.cwd) / f"{given.ticket}.txt").write_text(f"{name}\n")
+    section, _, number = given.ticket.partition(".")
+    if number == "1":
+        shared = Path(given.cwd) / "shared.txt"
+        lines = shared.read_text().splitlines()
+        lines[int(section) * 6] = name
+        shared.write_text("\n".join(lines) + "\n")
     checkout.commit_all(Path(given.cwd), f"work on {given.ticket}")
 
 
@@ -196,7 +204,8 @@ def check_run(
             assert attempt.sealed is not None and attempt.merge_commit is not None
             message = git(top, "log", "-1", "--format=%B", attempt.merge_commit)
             assert attempt.sealed.receipt_sha256 in message
-            assert loaded.receipt(attempt.id) is not None
+            receipt = loaded.receipt(attempt.id)
+            assert receipt and sha256(receipt).hexdigest() == attempt.sealed.receipt_sha256
     tasks = git(top, "show", f"{tip}:{TASKS}")
     assert "[ ]" not in tasks and tasks.count("[x]") == len(keys), tasks
     for ticket, commit in sealed.items():

@@ -15,6 +15,7 @@ from gitbaton.model.action import ActionBatch, Blocked
 from gitbaton.report import text
 
 if TYPE_CHECKING:
+    from gitbaton.engine.context import Context
     from gitbaton.engine.reconcile import Outcome
     from gitbaton.model.plan import Order, Unit
 
@@ -75,6 +76,7 @@ def run(
     if (agent is None) == (command is None):
         raise click.UsageError("Name either --agent or --command")
     ctx = context()
+    _warn_of_settings(ctx)
 
     from gitbaton.runner.driver import run_loop
 
@@ -129,9 +131,11 @@ def actions(
     """
     from gitbaton.engine import dispatch
 
+    ctx = context()
+    _warn_of_settings(ctx)
     return _batch(
         dispatch.actions(
-            context(),
+            ctx,
             run,
             session=session,
             capacity=capacity,
@@ -200,6 +204,15 @@ def reconcile(
             context(), assignment, outcome=outcome, session=session, capacity=capacity, token=token
         )
     )
+
+
+def _warn_of_settings(ctx: Context) -> None:
+    """Say of which settings nobody takes notice, before anything rests on them."""
+    from gitbaton.config import of_unknown
+    from gitbaton.engine import setup
+
+    for key in setup.unknown(ctx.repo):
+        ctx.warn(of_unknown(key))
 
 
 def _batch(batch: ActionBatch) -> Answer:

@@ -6,6 +6,7 @@ table holds the one-line helps as well.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -83,6 +84,7 @@ class Root(Verbs):
         **extra: Any,
     ) -> Any:
         words = sys.argv[1:] if args is None else list(args)
+        _prepare()
         out = Output(words)
 
         def run() -> int | None:
@@ -125,6 +127,16 @@ class Root(Verbs):
         for title, family in FAMILIES.items():
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(wide), e.help) for name, e in family.items()])
+
+
+def _prepare() -> None:
+    """Make the process one in which nothing that is said fails to be printed, and every ref is
+    the one of that name."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    # libgit2 takes no notice of it, so git would see other refs.
+    os.environ.pop("GIT_NAMESPACE", None)
 
 
 def _unknown(name: str, ctx: click.Context) -> NoReturn:

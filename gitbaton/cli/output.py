@@ -8,6 +8,7 @@ errors are put into words, and everything else is a bug, whose traceback is kept
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gitbaton.engine.context import Context
 
 _FALSE = ("", "0", "false", "no", "off")
+_LONGEST = 200  # characters of a path in a message
 
 
 class Answer(NamedTuple):
@@ -74,6 +76,15 @@ class Output:
     def guard(self, run: Callable[[], int | None]) -> int:
         """The exit status of ``run``, whatever it raises."""
         try:
+            return self._guarded(run)
+        except BrokenPipeError:
+            _silence()
+            return 1
+        except OSError as error:
+            return self._unwritten(error)  # not even the refusal could be
+
+    def _guarded(self, run: Callable[[], int | None]) -> int:
+        try:
             return run() or 0
         except BatonError as error:
             return self.fail(error)
@@ -82,13 +93,25 @@ class Output:
         except (click.Abort, KeyboardInterrupt):
             return self.fail(Interrupted("interrupted", "interrupted", "the same command goes on"))
         except BrokenPipeError:
-            _silence()
-            return 1
+            raise
         except OSError as error:
+            if _in_echo(error):
+                return self._unwritten(error)
             known = of_system(error)
             return self._bug(error) if known is None else self.fail(known)
         except Exception as error:
             return self._bug(error)
+
+    def _unwritten(self, error: OSError) -> int:
+        _silence()
+        reason = error.strerror or str(error)
+        lost = BatonError(
+            "output-not-written",
+            f"the output could not be written: {reason}",
+            "what the verb does may be done: see `git baton status`",
+        )
+        self._complain(lost)
+        return lost.exit_status
 
     def _usage(self, error: click.ClickException) -> int:
         # The line could not be parsed, so --json may stand where no parser came by.
@@ -109,10 +132,11 @@ class Output:
 
     def _complain(self, error: BatonError) -> None:
         label = click.style("git-baton:", fg="red", bold=True)
-        click.echo(f"{label} {clean(error.message)}", err=True, color=self.color)
-        if error.hint:
-            label = click.style("hint:", fg="yellow")
-            click.echo(f"{label} {clean(error.hint)}", err=True, color=self.color)
+        with contextlib.suppress(OSError):  # nobody is left to be told
+            click.echo(f"{label} {clean(error.message)}", err=True, color=self.color)
+            if error.hint:
+                label = click.style("hint:", fg="yellow")
+                click.echo(f"{label} {clean(error.hint)}", err=True, color=self.color)
 
 
 def current() -> Output:
@@ -128,13 +152,26 @@ def context() -> Context:
     from gitbaton.engine.context import open_context
 
     out = current()
-    out.context = open_context(warn=out.warn)
-    return out.context
+    found = open_context(warn=out.warn)
+    for path in (found.repo.common_dir, found.cwd):
+        if not_text(str(path)):
+            raise RepositoryError(
+                "path-not-utf-8",
+                f"the path of the repository is not UTF-8: {path}",
+                "rename the folder: paths are recorded as text",
+            )
+    out.context = found
+    return found
+
+
+def not_text(word: str) -> bool:
+    """Whether a word of the system holds bytes that are not UTF-8."""
+    return not word.isascii() and any("\udc80" <= character <= "\udcff" for character in word)
 
 
 def of_system(error: OSError) -> BatonError | None:
     """A failure of the system in one clear line; None for one that nobody foresaw."""
-    place = error.filename or "the repository"
+    place = _place(error)
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RepositoryError(
@@ -148,7 +185,23 @@ def of_system(error: OSError) -> BatonError | None:
         return RepositoryError(
             "permission-denied", f"no permission for {place}: {reason}", "check its permissions"
         )
+    if error.errno in (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR):
+        return UsageError("bad-path", f"{place}: {reason}", "name another file or folder")
+    if error.errno in (errno.EIO, errno.ESTALE):
+        return RepositoryError("io-error", f"{place}: {reason}", "check the disk, then repeat")
+    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN):
+        return RepositoryError(
+            "out-of-resources", f"the system has no more to give: {reason}", "repeat with less load"
+        )
     return None
+
+
+def _place(error: OSError) -> str:
+    """What an error of the system is about, short enough to be read."""
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+    if len(name) > _LONGEST:
+        name = f"{name[: _LONGEST // 2]}...{name[-_LONGEST // 4 :]}"
+    return name or "the repository"
 
 
 def _document(result: Any, error: BatonError | None) -> dict[str, Any]:
@@ -217,6 +270,14 @@ def _print_traceback() -> None:
     import traceback
 
     click.echo(traceback.format_exc(), err=True, nl=False)
+
+
+def _in_echo(error: OSError) -> bool:
+    """Whether printing failed, and not what was to be printed about."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code is click.echo.__code__
 
 
 def _silence() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from gitbaton.cli import verb as common
-from gitbaton.cli.output import Answer, context, current
+from gitbaton.cli.output import Answer, context, current, not_text
 from gitbaton.cli.verb import Verbs, verb
 from gitbaton.errors import Refused
 from gitbaton.report import lines, text
@@ -34,6 +34,8 @@ def demo(directory: Path | None) -> Answer:
     """
     from gitbaton.runner.demo import demo as runner_demo
 
+    if directory is not None and not_text(str(directory.absolute())):
+        raise click.UsageError("the demo needs a folder whose path is UTF-8")
     out = current()
     plain = out.json or out.color is False or not sys.stderr.isatty()
     return Answer({"directory": str(runner_demo(directory, plain))}, text.demonstrated)
@@ -42,11 +44,13 @@ def demo(directory: Path | None) -> Answer:
 @verb("config")
 def config() -> Answer:
     """Show all settings with origin and meaning."""
+    from gitbaton.config import of_unknown
     from gitbaton.engine import setup
+    from gitbaton.git.repo import open_repository
 
-    shown = setup.config(context())
+    shown = setup.config(open_repository())
     for key in shown.unknown:
-        current().warn(f"{key} means nothing to git-baton: a typing error?")
+        current().warn(of_unknown(key))
     return Answer(shown, text.settings)
 
 

@@ -12,9 +12,12 @@ from typing import Any, TypeVar
 
 import click
 
-from gitbaton.cli.output import Answer, Output
+from gitbaton.cli.output import Answer, Output, not_text
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_PATHS = ("directory", "project", "plan_from")
+"""Parameters that may name a file by any bytes."""
 
 
 class Verb(click.Command):
@@ -24,11 +27,22 @@ class Verb(click.Command):
         super().__init__(name, **_common(attrs))
 
     def invoke(self, ctx: click.Context) -> int:
+        for param in self.params:
+            if param.name not in _PATHS:
+                _require_text(param, ctx)
         answer = super().invoke(ctx)
         out = ctx.find_object(Output)
         if not isinstance(answer, Answer) or out is None:
             raise AssertionError(f"{ctx.command_path} returned no answer")
         return out.answer(answer)
+
+
+def _require_text(param: click.Parameter, ctx: click.Context) -> None:
+    """Refuse what could not be recorded: a repository holds text, and text is UTF-8."""
+    value = ctx.params.get(param.name or "")
+    words = value if isinstance(value, tuple) else (value,)
+    if any(isinstance(word, str) and not_text(word) for word in words):
+        raise click.BadParameter("that is not UTF-8", ctx, param)
 
 
 class Verbs(click.Group):

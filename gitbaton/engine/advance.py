@@ -19,10 +19,11 @@ from gitbaton.engine import source
 from gitbaton.engine.context import Context
 from gitbaton.engine.disk import write_synced
 from gitbaton.errors import BatonError, Busy, Conflict, Refused
+from gitbaton.evidence.examine import named
 from gitbaton.git import checkout, objects, refs, worktree
 from gitbaton.lock import Lock
 from gitbaton.model.ids import AttemptId
-from gitbaton.model.run import Advance, Event, Land, Merged, Recorded, RunState
+from gitbaton.model.run import Advance, Event, Land, Merged, PlanSource, Recorded, RunState
 from gitbaton.plan import write
 from gitbaton.rules import settle
 from gitbaton.rules.state import with_intent
@@ -55,6 +56,7 @@ def new_advance(
     recorded: tuple[Recorded, ...] = (),
     receipts: Mapping[str, str] | None = None,
     reopened: tuple[str, ...] = (),
+    plan_source: PlanSource | None = None,
 ) -> Advance:
     """The intent to move the integration branch from the recorded tip to ``new``."""
     now = ctx.clock.now()
@@ -73,6 +75,7 @@ def new_advance(
         recorded=recorded,
         receipts=dict(receipts or {}),
         reopened=reopened,
+        source=plan_source,
     )
 
 
@@ -152,8 +155,10 @@ def _is_moved(ctx: Context, run: str, intent: Advance | Land) -> bool:
     chain = objects.first_parent_chain(ctx.repo, tip, intent.old)
     moved = any(commit.oid == intent.new for commit in chain)
     there = intent.worktree is not None and Path(intent.worktree).is_dir()
-    if there and (moved or tip == intent.old):
+    if intent.worktree is not None and there and (moved or tip == intent.old):
         try:
+            if checkout.remove_leftover_lock(ctx.repo, Path(intent.worktree)):
+                ctx.warn(f"removed a lock of the index left behind in {intent.worktree}")
             _move_branch(ctx, run, intent)
         except BatonError as error:
             ctx.warn(f"{intent.worktree} was not brought up to date: {error.message}")
@@ -203,7 +208,7 @@ def _require_movable(ctx: Context, run: str, intent: Advance | Land) -> None:
         raise _in_the_way(
             intent,
             f"{short(intent.branch)} is checked out in {top} with changes that would be lost: "
-            + ", ".join(lost[:3]),
+            + named(lost),
             "commit, stash or discard them there, or check out another branch",
         )
 

@@ -14,10 +14,11 @@ from pathlib import Path
 import msgspec
 
 from gitbaton.engine import advance, prepare
-from gitbaton.engine.context import Context, attempt_of_slug, known_run, nearest, resolve_run
+from gitbaton.engine.context import Context, attempt_of_slug, require_outside, resolve_run
 from gitbaton.engine.look import has_landed
-from gitbaton.errors import BatonError, NotFound, Refused
+from gitbaton.errors import BatonError, Refused
 from gitbaton.evidence import slots
+from gitbaton.evidence.examine import printable
 from gitbaton.evidence.prepare import within
 from gitbaton.git import checkout, objects, refs, worktree
 from gitbaton.model import layout
@@ -159,7 +160,7 @@ def _dirt(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> str | None:
         return None  # half removed or deleted by hand: `worktree.remove` finishes or refuses it
     made = _made(ctx, loaded, attempt)
     dirty = [path for letters, path in entries if letters != "??" or not within(path, made)]
-    return f"not committed: {', '.join(dirty[:3])}" if dirty else None
+    return f"not committed: {', '.join(map(printable, dirty[:3]))}" if dirty else None
 
 
 def _made(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> frozenset[str]:
@@ -194,11 +195,12 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 class Deleted(msgspec.Struct, frozen=True, kw_only=True):
-    """Refs and directories that are gone (or would be)."""
+    """Refs that are gone, or would be."""
 
     run: str
     dry_run: bool
-    removed: tuple[str, ...]
+    removed: tuple[str, ...] = ()
+    would_remove: tuple[str, ...] = ()
 
 
 def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False) -> Deleted:
@@ -207,11 +209,10 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
     Raises `Refused` for a run that has not landed, or whose worktrees hold what would be lost,
     unless forced.
     """
-    if not known_run(ctx, run):
-        raise NotFound(
-            "unknown-run", f"there is no run {run}", nearest(run, runs.list_runs(ctx.repo))
-        )
+    require_outside(ctx, "deleting a run")
+    resolve_run(ctx, run)
     loaded = runs.load(ctx.repo, run)
+    _require_not_checked_out(ctx, loaded)
     if not force:
         _require_landed(ctx, loaded)
         for attempt, reason in _judged(ctx, loaded, include_integration=True):
@@ -229,7 +230,7 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
         branches[branch] = tip
     doomed = [layout.notes_ref(run), *branches, layout.run_ref(run)]
     if dry_run:
-        return Deleted(run=run, dry_run=True, removed=tuple(doomed))
+        return Deleted(run=run, dry_run=True, would_remove=tuple(doomed))
     with ctx.run_lock(run, "cleanup"):
         for attempt in list(_with_worktree(ctx, loaded)):
             only_made = bool(_made(ctx, loaded, attempt))
@@ -240,6 +241,17 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
     transact.delete(ctx.repo, run)
     shutil.rmtree(ctx.attempts_dir(run), ignore_errors=True)
     return Deleted(run=run, dry_run=False, removed=tuple(doomed))
+
+
+def _require_not_checked_out(ctx: Context, loaded: runs.Loaded) -> None:
+    branch = loaded.state.run.branch
+    where = worktree.checked_out_at(ctx.repo, branch)
+    if where is not None:
+        raise Refused(
+            "integration-checked-out",
+            f"{advance.short(branch)} is checked out in {where}",
+            "check out another branch there",
+        )
 
 
 def _require_landed(ctx: Context, loaded: runs.Loaded) -> None:

@@ -124,7 +124,14 @@ def resolve_run(ctx: Context, name: str | None, *, must_exist: bool = True) -> s
         if must_exist and not known_run(ctx, name):
             from gitbaton.engine.source import active_changes
 
-            known = {*runs.list_runs(ctx.repo), *active_changes(ctx)}
+            changes = active_changes(ctx)
+            if name in changes:
+                raise NotFound(
+                    "not-started",
+                    f"change {name} has not been started: it has no run yet",
+                    f"start it: git baton run {name} --agent NAME",
+                )
+            known = {*runs.list_runs(ctx.repo), *changes}
             raise NotFound("unknown-run", f"there is no run {name}", nearest(name, known))
         return name
     here = attempt_here(ctx)
@@ -178,6 +185,21 @@ def attempt_here(ctx: Context) -> tuple[str, AttemptId] | None:
     if not (ctx.attempts_dir(run) / slug).is_dir():
         return None
     return run, attempt_of_slug(slug)
+
+
+def require_outside(ctx: Context, what: str) -> None:
+    """Raise `Refused` ``inside-attempt`` where a worker would steer the run that judges it."""
+    here = attempt_here(ctx)
+    if here is None and not os.environ.get("BATON_TOKEN"):
+        return
+    place = (
+        f"in the worktree of {here[0]}/{here[1]}" if here else "for who holds an attempt's token"
+    )
+    raise Refused(
+        "inside-attempt",
+        f"{what} is not possible {place}",
+        "do it from another directory, with BATON_TOKEN unset",
+    )
 
 
 def attempt_of_slug(slug: str) -> AttemptId:
@@ -237,10 +259,17 @@ def token_for(ctx: Context, run: str, attempt: AttemptId, given: str | None) -> 
     if token:
         return token
     try:
-        return (ctx.attempt_dir(run, attempt) / "token").read_text().strip()
+        token = (ctx.attempt_dir(run, attempt) / "token").read_text().strip()
     except OSError:
         raise Refused(
             "no-token",
             f"no token for {run}/{attempt} on this machine",
             "pass --token or set BATON_TOKEN",
         ) from None
+    if not token:
+        raise Refused(
+            "no-token",
+            f"the token file of {run}/{attempt} is empty",
+            "pass --token or set BATON_TOKEN; or abandon the attempt",
+        )
+    return token

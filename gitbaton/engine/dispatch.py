@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 
 from msgspec.structs import asdict, replace
 
-from gitbaton.clock import parse_stamp, stamp
 from gitbaton.engine import contract, disk, integrate, observe, prepare, start
 from gitbaton.engine.batch import Outlook, compose
-from gitbaton.engine.context import Context, known_run, resolve_run
+from gitbaton.engine.context import Context, known_run, require_outside, resolve_run
+from gitbaton.engine.remains import last_red_check
 from gitbaton.errors import Refused, UsageError
 from gitbaton.evidence.prepare import worktree_root
+from gitbaton.git import worktree
 from gitbaton.model.action import ActionBatch, Dispatch, LeaseTerms, ResolveMerge
 from gitbaton.model.ids import AttemptId, assignment_id
 from gitbaton.model.plan import Order, Unit
@@ -27,7 +27,7 @@ from gitbaton.rules import lease as leases
 from gitbaton.rules.claim import Choice, choose, claim
 from gitbaton.rules.frontier import claimable
 from gitbaton.rules.settle import exhaust, expire
-from gitbaton.rules.state import record, with_intent
+from gitbaton.rules.state import record, with_intent, with_live
 from gitbaton.store import runs
 
 MOST_CAPACITY = 64
@@ -53,7 +53,9 @@ def actions(
     Raises before anything is changed when a run could not work: no check, no identity, no base, a
     plan that cannot be read.
     """
-    require_capacity(capacity)
+    require_terms(session, capacity)
+    if lease is not None and lease < 1:
+        raise UsageError("bad-lease", "a lease of no time would be lost at once", "e.g. --lease 1h")
     name = resolve_run(ctx, run, must_exist=False)
     resolved = start.run_of_change(ctx, name, project)
     if not known_run(ctx, resolved):
@@ -118,8 +120,10 @@ def take_over(
     return _hand_out_again(ctx, run, attempt_id, session)
 
 
-def require_capacity(capacity: int | None) -> None:
-    """Raise `UsageError` unless the capacity is one a session may have."""
+def require_terms(session: str, capacity: int | None) -> None:
+    """Raise `UsageError` unless the session has a name and its capacity is one it may have."""
+    if not session.strip():
+        raise UsageError("empty-session", "the session has no name", "--session takes any name")
     if capacity is not None and not 1 <= capacity <= MOST_CAPACITY:
         raise UsageError("bad-capacity", f"a capacity is 1 to {MOST_CAPACITY}, not {capacity}")
 
@@ -139,10 +143,28 @@ def _reconfigure(
         )
         if changed == record:
             return None
-        return replace(loaded.state, run=changed), Event(event="configure", message="new settings")
+        require_outside(ctx, "changing how a run works")
+        state = replace(loaded.state, run=changed)
+        halt = state.live.halt
+        if halt is not None and halt.code == "tip-red" and changed.checks != record.checks:
+            state = with_live(state, halt=None)
+        return state, Event(event="configure", message=_differences(record, changed))
 
     if checks or order or unit:
         ctx.transact(run, step)
+
+
+def _differences(old: RunRecord, new: RunRecord) -> str:
+    """What a new configuration replaces, for the log."""
+    told = []
+    if old.checks != new.checks:
+        before, after = ("; ".join(f"`{c}`" for c in r.checks) for r in (old, new))
+        told.append(f"checks: {before}, now {after}")
+    if old.order != new.order:
+        told.append(f"order: {old.order or 'as planned'}, now {new.order}")
+    if old.unit != new.unit:
+        told.append(f"unit: {old.unit or 'as planned'}, now {new.unit}")
+    return ", ".join(told)
 
 
 def _retire(ctx: Context, run: str) -> tuple[AttemptId, ...]:
@@ -153,7 +175,8 @@ def _retire(ctx: Context, run: str) -> tuple[AttemptId, ...]:
         retired.clear()
         state = loaded.state
         sightings = observe.sightings_of(ctx, run)
-        state, expired = expire(state, ctx.clock.now(), sightings)
+        said = {a.id: last_red_check(ctx, run, a.id) for a in state.live.attempts.values()}
+        state, expired = expire(state, ctx.clock.now(), sightings, said)
         state, spent = exhaust(state, ctx.settings.max_attempts)
         retired.extend((*expired, *spent))
         if not retired:
@@ -164,7 +187,7 @@ def _retire(ctx: Context, run: str) -> tuple[AttemptId, ...]:
     state = runs.load(ctx.repo, run).state
     observe.look(ctx, run, state)
     now, sightings = ctx.clock.now(), observe.sightings_of(ctx, run)
-    if expire(state, now, sightings)[1] or exhaust(state, ctx.settings.max_attempts)[1]:
+    if expire(state, now, sightings, {})[1] or exhaust(state, ctx.settings.max_attempts)[1]:
         ctx.transact(run, step)
     return tuple(retired)
 
@@ -249,6 +272,7 @@ def _claimed(
     run, now = state.run, ctx.clock.now()
     ttl = lease or choice.ticket.lease_seconds or ctx.settings.lease_seconds
     path = worktree_root(ctx.repo, ctx.settings) / run.id / choice.id.slug
+    worktree.require_available(ctx.repo, path)  # before the claim: it is no fault of the ticket's
     branch = ctx.attempt_branch(run.id, choice.id)
     packet = contract.build_packet(ctx, state, choice, path, branch)
     data = contract.write_contract(ctx, packet, token)
@@ -316,7 +340,6 @@ def _dispatch(
     packet = contract.read_packet(ctx, run, attempt.id, packet_bytes)
     folder = ctx.attempt_dir(run, attempt.id)
     ticket = loaded.state.plan.ticket(attempt.ticket)
-    expires = parse_stamp(attempt.lease.renewed_at) + timedelta(seconds=attempt.lease.ttl_seconds)
     dispatch = Dispatch(
         assignment=assignment_id(run, attempt.id),
         ticket=attempt.ticket,
@@ -330,7 +353,9 @@ def _dispatch(
         packet=str(folder / contract.PACKET),
         packet_sha256=attempt.packet_sha256,
         redelivered=redelivered,
-        lease=LeaseTerms(ttl_seconds=attempt.lease.ttl_seconds, expires_at=stamp(expires)),
+        lease=LeaseTerms(
+            ttl_seconds=attempt.lease.ttl_seconds, expires_at=leases.expires_at(attempt.lease)
+        ),
         agent=ticket.agent if ticket else None,
     )
     if attempt.resolves is None:

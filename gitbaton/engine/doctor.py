@@ -14,6 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from gitbaton.config import of_unknown
+from gitbaton.engine import setup
 from gitbaton.engine.context import Context, open_context
 from gitbaton.errors import BatonError, RepositoryError
 from gitbaton.evidence.prepare import worktree_root
@@ -49,6 +51,7 @@ def examine(warn: Callable[[str], None], *, fix: bool = False) -> Report:
     for name, look in (
         ("repository", _repository),
         ("identity", _identity),
+        ("settings", _settings),
         ("checks", _checks),
         ("branch-prefix", _branch_prefix),
         ("worktree-dir", _worktree_dir),
@@ -67,7 +70,8 @@ def _guarded(name: str, look: Callable[[], Check]) -> Check:
     except BatonError as error:
         return _refused(name, error)
     except OSError as error:
-        return Check(name=name, ok=False, message=str(error), fix="check its permissions")
+        said = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+        return Check(name=name, ok=False, message=said, fix="check its permissions")
 
 
 def _refused(name: str, error: BatonError) -> Check:
@@ -94,6 +98,17 @@ def _repository(ctx: Context) -> Check:
 def _identity(ctx: Context) -> Check:
     name, email = ctx.require_identity()
     return Check(name="identity", ok=True, message=f"{name} <{email}>")
+
+
+def _settings(ctx: Context) -> Check:
+    if unknown := setup.unknown(ctx.repo):
+        return Check(
+            name="settings",
+            ok=False,
+            message="; ".join(map(of_unknown, unknown)),
+            fix=f"git config --unset-all {unknown[0]}, or see `git baton config`",
+        )
+    return Check(name="settings", ok=True, message="all are known")
 
 
 def _checks(ctx: Context) -> Check:

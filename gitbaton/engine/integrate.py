@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gitbaton.engine import advance, planning, prepare, update
+from gitbaton.engine.bounds import overstep
 from gitbaton.engine.context import Context
 from gitbaton.engine.merging import (
     Conflicted,
@@ -130,6 +131,10 @@ def _integrate_once(ctx: Context, loaded: runs.Loaded) -> bool:
         for attempt in accepted:
             merged = merge_ticket(ctx, loaded, tip, attempt, workspace)
             if isinstance(merged, TicketMerge):
+                beyond = overstep(ctx, loaded, tip, merged)
+                if beyond is not None:
+                    _review(ctx, loaded, attempt, *beyond)
+                    return True
                 chain.append(merged)
                 tip = merged.commit
             elif not chain:
@@ -268,7 +273,8 @@ def _tip_red(loaded: runs.Loaded, proof: Proof) -> Halt:
         code="tip-red",
         reason=f"the checks are red on {advance.short(record.branch)} itself, before any merge:\n"
         + proof.failure_text(),
-        hint="mend the base branch and run `git baton update`, or change the checks with --verify",
+        hint="mend the base branch and `git baton update`, or give other checks: `git baton "
+        f"actions {record.id} --verify CMD`; `git baton resume {record.id}` tries again as it is",
         tip=record.tip,
     )
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import secrets
 
 from gitbaton.engine import advance, integrate
-from gitbaton.engine.context import Context, resolve_run
+from gitbaton.engine.context import Context, require_outside, resolve_run
 from gitbaton.engine.merging import merge_workspace
 from gitbaton.engine.prepare import tasks_path_of
 from gitbaton.engine.proof import prove
 from gitbaton.engine.update import Moved, require_green, with_plan_text
 from gitbaton.errors import Refused
+from gitbaton.evidence.examine import named
 from gitbaton.git import merge, objects, refs, remote, worktree
 from gitbaton.model.run import Event, Land, Recorded, RunRecord
 from gitbaton.store import runs
@@ -30,6 +31,7 @@ def land(
     push_branch: bool = False,
 ) -> Moved:
     """Move ``onto`` (a branch; default: the run's base) to hold all integrated work."""
+    require_outside(ctx, "landing a run")
     run = resolve_run(ctx, run_name)
     with advance.exclusively(ctx, run):
         advance.recover(ctx, run)
@@ -110,7 +112,7 @@ def _merge(ctx: Context, loaded: runs.Loaded, target: str, old: str) -> tuple[st
         raise Refused(
             "land-conflict",
             f"{advance.short(record.branch)} conflicts with {advance.short(target)} in "
-            f"{', '.join(result.conflicts)}",
+            f"{named(list(result.conflicts))}",
             f"`git baton update {record.id}` takes the base in first",
         )
     tree = with_plan_text(ctx, loaded.state, result.tree, record.tip, old, tasks)

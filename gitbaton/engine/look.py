@@ -17,13 +17,14 @@ from gitbaton.model.ids import assignment_id, natural_key
 from gitbaton.model.packet import Packet
 from gitbaton.model.receipt import Statement
 from gitbaton.model.root import RootTarget
-from gitbaton.model.run import Attempt, Failure, Live, Note, RunRecord
+from gitbaton.model.run import Attempt, Event, Failure, Live, Note, RunRecord, Usage
 from gitbaton.model.transitions import AttemptState
 from gitbaton.rules.frontier import exhausted
 from gitbaton.rules.relay import Relay, Worktree, relay
 from gitbaton.store import runs
 
 RunStateName = str
+FOREIGN = "foreign-commit"
 PROGRESS = "progress"
 
 
@@ -55,9 +56,18 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     resolves: int | None
     claimed_at: str
     ended_at: str | None
+    usage: Usage | None
     worktree: str
     branch: str
     relay: Relay
+
+
+class HaltView(msgspec.Struct, frozen=True, kw_only=True):
+    """Why nothing can be integrated, and what frees it."""
+
+    code: str
+    message: str
+    hint: str
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +85,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     attempts: tuple[AttemptView, ...] = ()
     followups: tuple[Note, ...] = ()
     warnings: tuple[str, ...] = ()
-    halt: Failure | None = None
+    halt: HaltView | None = None
     failed: tuple[str, ...] = ()
     paused: str | None = None
     landed: bool = False
@@ -143,12 +153,12 @@ def status(ctx: Context, run_name: str | None, *, all_attempts: bool = False) ->
     if all_attempts:
         attempts = list(runs.load(ctx.repo, run).all_attempts())
     attempts.sort(key=lambda a: (natural_key(a.ticket), a.number))
-    halt = live.halt if live.halt and live.halt.tip == record.tip else None
+    halt = halt_of(ctx, record, live)
     return Status(
         run=run,
         revision=live.revision,
         generation=record.generation,
-        state=state_of(record, live),
+        state="blocked" if halt and halt.code == FOREIGN else state_of(record, live),
         complete=live.complete,
         target=record.target,
         branch=record.branch.removeprefix("refs/heads/"),
@@ -159,11 +169,24 @@ def status(ctx: Context, run_name: str | None, *, all_attempts: bool = False) ->
         attempts=tuple(view(ctx, run, attempt, live) for attempt in attempts),
         followups=live.notes,
         warnings=live.warnings,
-        halt=Failure(code=halt.code, message=halt.reason) if halt else None,
+        halt=halt,
         failed=exhausted(live),
         paused=record.paused,
         landed=live.complete and _is_seen_landed(ctx, record),
     )
+
+
+def halt_of(ctx: Context, record: RunRecord, live: Live) -> HaltView | None:
+    """What `integrate.obstacle` says, for one more read of a ref as long as nobody moved it."""
+    if refs.read(ctx.repo, record.branch) not in (None, record.tip):
+        from gitbaton.engine.integrate import obstacle
+
+        found = obstacle(ctx, runs.load(ctx.repo, record.id))
+        return HaltView(code=found.code, message=found.reason, hint=found.hint) if found else None
+    halt = live.halt
+    if halt is None or halt.tip != record.tip:
+        return None
+    return HaltView(code=halt.code, message=halt.reason, hint=halt.hint)
 
 
 def state_of(record: RunRecord, live: Live) -> RunStateName:
@@ -266,9 +289,7 @@ def show(ctx: Context, what: str | None) -> Show:
     if attempt is None:
         raise NotFound("unknown-attempt", f"{run} has no attempt {attempt_id}", "")
     history = [
-        _event(entry)
-        for entry in runs.log(ctx.repo, run)
-        if entry.event.ticket == attempt.ticket and entry.event.attempt in (0, attempt.number)
+        _event(entry) for entry in runs.log(ctx.repo, run) if _is_about(entry.event, attempt)
     ]
     return Show(
         assignment=assignment_id(run, attempt_id),
@@ -279,6 +300,14 @@ def show(ctx: Context, what: str | None) -> Show:
         log_path=str(ctx.attempt_dir(run, attempt_id) / LOG),
         history=tuple(history),
     )
+
+
+def _is_about(event: Event, attempt: Attempt) -> bool:
+    """Whether an event is the attempt's; one of several attempts names them in its message."""
+    if event.ticket:
+        return event.ticket == attempt.ticket and event.attempt in (0, attempt.number)
+    words = (word.strip(",.;:") for word in event.message.split())
+    return str(attempt.id) in words
 
 
 def view(ctx: Context, run: str, attempt: Attempt, live: Live) -> AttemptView:
@@ -298,6 +327,7 @@ def view(ctx: Context, run: str, attempt: Attempt, live: Live) -> AttemptView:
         resolves=attempt.resolves,
         claimed_at=attempt.claimed_at,
         ended_at=attempt.ended_at,
+        usage=attempt.usage,
         worktree=attempt.worktree,
         branch=attempt.branch.removeprefix("refs/heads/"),
         relay=relay_of(ctx, run, attempt, live),

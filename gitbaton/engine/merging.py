@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from gitbaton.engine.context import Context
 from gitbaton.engine.prepare import tasks_path_of
+from gitbaton.evidence.examine import printable
 from gitbaton.git import merge, objects, odb, refs
 from gitbaton.model.plan import Unit
 from gitbaton.model.run import Attempt
@@ -61,7 +62,7 @@ def merge_ticket(
     sealed = attempt.sealed.commit
     result = merge.merge(ctx.repo, tip, sealed, keep=[tasks], workspace=workspace)
     if result.tree is None:
-        return Conflicted(attempt, result.conflicts)
+        return Conflicted(attempt, tuple(map(printable, result.conflicts)))
     _warn_of_edits(ctx, loaded, attempt, tasks)
     _warn_of_later(ctx, loaded, attempt)
     with odb.batch(ctx.repo):
@@ -90,11 +91,11 @@ def same_but_for_ticks(ctx: Context, tree: str, sealed_tree: str, tasks: str) ->
     """Whether two trees differ in nothing but markers of the tasks file."""
     if tree == sealed_tree:
         return True
+    if objects.changed_paths(ctx.repo, sealed_tree, tree) != [tasks]:
+        return False
     ours = objects.blob_at(ctx.repo, tree, tasks)
     theirs = objects.blob_at(ctx.repo, sealed_tree, tasks)
-    if ours is None or theirs is None or not write.marks_only_difference(ours, theirs):
-        return False
-    return objects.edit_tree(ctx.repo, sealed_tree, {tasks: ours}) == tree
+    return ours is not None and theirs is not None and write.marks_only_difference(ours, theirs)
 
 
 def _warn_of_edits(ctx: Context, loaded: runs.Loaded, attempt: Attempt, tasks: str) -> None:

@@ -15,9 +15,10 @@ from gitbaton.engine.advance import carry_out, new_advance
 from gitbaton.engine.context import Context
 from gitbaton.errors import BatonError
 from gitbaton.git import objects
+from gitbaton.model.ids import natural_key
 from gitbaton.model.run import Event, PlanSource, Recorded, RunState
 from gitbaton.plan import write
-from gitbaton.rules.revise import resolved_by_receipt, revise
+from gitbaton.rules.revise import note_ticks, resolved_by_receipt, revise
 from gitbaton.store import runs
 
 _FILE = 0o100644
@@ -62,12 +63,16 @@ def adopt_reading(
     run = loaded.state.run
     own_branch = place.kind == "revision" and place.at == run.branch
     remembered = replace(place, files={} if own_branch else reading.files)
+    before, now = _ticked_last_time(ctx, loaded.state, reading), source.ticked_keys(reading.text)
 
     def also(state: RunState) -> RunState:
-        state = revise(state, reading.plan)
+        return note_ticks(revise(state, reading.plan), before, now)
+
+    def all_of_it(state: RunState) -> RunState:
+        state = also(state)
         return replace(state, run=replace(state.run, source=remembered))
 
-    after = also(loaded.state)
+    after = all_of_it(loaded.state)
     tree = objects.tree_of(ctx.repo, run.tip)
     resolved = resolved_by_receipt(after)
     new_tree = tree if own_branch else _tree_with(ctx, loaded.state, reading, resolved)
@@ -75,7 +80,7 @@ def adopt_reading(
         if after == loaded.state:
             return loaded
         event = Event(event="plan", message=f"plan revision {after.plan.revision}")
-        return ctx.transact(run.id, lambda fresh: (also(fresh.state), event))
+        return ctx.transact(run.id, lambda fresh: (all_of_it(fresh.state), event))
     revision = after.plan.revision
     message = f"Plan of {run.id}, revision {revision}\n\nBaton-Run: {run.id}\nBaton-Event: plan\n"
     commit = objects.create_commit(
@@ -86,9 +91,23 @@ def adopt_reading(
         author=ctx.require_identity(),
         when=ctx.clock.now().wall,
     )
-    intent = new_advance(ctx, loaded, commit, recorded=(Recorded(commit=commit, kind="plan"),))
+    # What was read counts as read only when it is on the branch: were the move cut off or refused,
+    # it has to be committed all the same.
+    record = Recorded(commit=commit, kind="plan")
+    intent = new_advance(ctx, loaded, commit, recorded=(record,), plan_source=remembered)
     event = Event(event="plan", message=f"plan revision {revision}, committed as {commit[:12]}")
     return carry_out(ctx, run.id, intent, event, also)
+
+
+def _ticked_last_time(ctx: Context, state: RunState, reading: source.Reading) -> Collection[str]:
+    """The tickets whose boxes were ticked when the source was read last, in the order of the
+    file."""
+    last = state.run.source.files.get(reading.tasks_path)
+    if last is None or last == reading.files.get(reading.tasks_path):
+        return ()
+    if not objects.exists(ctx.repo, last):  # never committed, and pruned since
+        return ()
+    return sorted(source.ticked_keys(objects.read_blob(ctx.repo, last)), key=natural_key)
 
 
 def _tree_with(

@@ -15,16 +15,20 @@ from gitbaton.errors import BatonError, NotFound, PlanError, Refused
 from gitbaton.model.plan import Boxes, Order, Plan, Remark, Unit
 from gitbaton.model.run import RunState
 from gitbaton.plan import openspec, tasksmd, write
-from gitbaton.rules.frontier import predecessors, startable, ticket_states
+from gitbaton.rules.frontier import all_predecessors, startable, ticket_states
+from gitbaton.rules.revise import revise
 from gitbaton.store import runs
 
 
 class TicketView(msgspec.Struct, frozen=True, kw_only=True):
+    """``marker`` is the raw character in its box, a space for one that is open as usual."""
+
     key: str
     alias: str
     title: str
     section: str
     state: str
+    marker: str
     needs: tuple[str, ...]
     checks: tuple[str, ...]
     paths: tuple[str, ...]
@@ -73,6 +77,8 @@ def plan(
     read = tasksmd.read(text, order=order, unit=unit)
     strict = tasksmd.check_errors(read)
     warnings = [w for w in read.warnings if w not in strict]
+    if state is not None and not strict:
+        state = revise(state, read)  # as if it had been taken over already
     checks = state.run.checks if state is not None else ctx.settings.verify
     if not checks:
         warnings.append(
@@ -152,13 +158,14 @@ def _view(
                 title=t.title,
                 section=read.sections[t.section].title,
                 state=states.get(t.key, t.mark),
-                needs=predecessors(read, t),
+                marker=t.marker,
+                needs=needs,
                 checks=tuple(dict.fromkeys((*checks, *t.checks))),
                 paths=t.paths,
                 criteria=tuple(c.text for c in t.criteria),
                 line=t.line,
             )
-            for t in read.tickets
+            for t, needs in all_predecessors(read)
         ),
         frontier=tuple(t.key for t in startable(read, missing)),
         warnings=warnings,

@@ -8,6 +8,7 @@ yet, it is made anew.
 from __future__ import annotations
 
 import errno
+import os
 import secrets
 from pathlib import Path
 
@@ -24,6 +25,9 @@ from gitbaton.rules.state import without_intent
 from gitbaton.store import runs, transact
 
 PREPARED, CHECKED = "prepared", "checked"
+
+_NO_FAULT = ("disk-full", "directory-exists")
+"""What is the environment's: it counts as no attempt of the ticket's."""
 
 
 def new_prepare(ctx: Context, attempts: list[AttemptId], intent_id: str) -> Prepare:
@@ -70,8 +74,8 @@ def carry_out(ctx: Context, run: str, intent_id: str, attempts: list[Attempt]) -
         try:
             _make(ctx, run, attempt)
         except BatonError as error:
-            if error.code == "disk-full":
-                raise  # no fault of the ticket's: the intent stands, and the next call goes on
+            if error.code in _NO_FAULT:
+                raise  # the intent stands, and the next call goes on
             tail = str(error.payload.get("output_tail", "")).strip()
             message = f"{error.message}\n{tail}" if tail else error.message
             failures[attempt.id] = Failure(code=error.code, message=message)
@@ -112,8 +116,6 @@ def recover(ctx: Context, run: str) -> None:
                 continue
             found = [loaded.attempt(AttemptId(*_parts(name))) for name in intent.attempts]
             leased = [a for a in found if a is not None and a.state == "leased"]
-            for attempt in leased:
-                worktree.remove(ctx.repo, Path(attempt.worktree), force=True)
             carry_out(ctx, run, intent.id, leased)
 
 
@@ -134,10 +136,12 @@ def intent_lock(ctx: Context, intent_id: str) -> Lock:
 
 def remake(ctx: Context, run: str, attempt: Attempt) -> None:
     """A worktree that somebody deleted, made again from its branch."""
-    worktree.remove(ctx.repo, Path(attempt.worktree), force=True)
+    path = Path(attempt.worktree)
+    worktree.require_available(ctx.repo, path)
+    worktree.remove(ctx.repo, path, force=True)
     worktree.add(
         ctx.repo,
-        Path(attempt.worktree),
+        path,
         attempt.branch,
         refs.read(ctx.repo, attempt.branch) or attempt.base_commit,
     )
@@ -146,7 +150,8 @@ def remake(ctx: Context, run: str, attempt: Attempt) -> None:
 def _make(ctx: Context, run: str, attempt: Attempt) -> None:
     """Worktree and branch of one attempt; for a resolution, the merge begun in it."""
     path = Path(attempt.worktree)
-    if path.exists():
+    if os.path.lexists(path):
+        worktree.require_available(ctx.repo, path)
         worktree.remove(ctx.repo, path, force=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     worktree.add(ctx.repo, path, attempt.branch, attempt.base_commit)

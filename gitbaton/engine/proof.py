@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gitbaton.engine.context import Context
 from gitbaton.evidence import seal, statement
+from gitbaton.evidence.examine import printable
 from gitbaton.git import objects
 from gitbaton.model.receipt import CheckResult, Predicate
 from gitbaton.model.run import Attempt
@@ -31,7 +32,7 @@ class Proof(NamedTuple):
                 return (
                     f"`{check.command}` exits with {check.exit_code} on the merged tree\n"
                     f"{check.output_tail}"
-                )
+                ).rstrip()
         return "no check ran"
 
     def receipt(
@@ -59,7 +60,7 @@ class Proof(NamedTuple):
             packet_sha256=attempt.packet_sha256 if attempt else "",
             token_sha256=attempt.lease.token_sha256 if attempt else "",
             base_commit=base,
-            changed_files=tuple(objects.changed_paths(ctx.repo, base, subject[0])),
+            changed_files=tuple(map(printable, objects.changed_paths(ctx.repo, base, subject[0]))),
             checks=self.checks,
             sealed_in="verification-worktree",
             covers=covers or (subject[0],),

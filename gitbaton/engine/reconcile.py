@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec.structs import replace
+
 from gitbaton.engine import integrate
 from gitbaton.engine.batch import Outlook
 from gitbaton.engine.context import Context, resolve_attempt
-from gitbaton.engine.dispatch import next_batch, require_capacity
+from gitbaton.engine.dispatch import next_batch, require_terms
+from gitbaton.engine.remains import last_red_check, usage
 from gitbaton.errors import Refused
 from gitbaton.model.action import ActionBatch
 from gitbaton.model.ids import AttemptId
-from gitbaton.model.run import Event, RunState
+from gitbaton.model.run import Attempt, Event, RunState
 from gitbaton.model.transitions import WORKING
 from gitbaton.rules.lease import require_token
 from gitbaton.rules.settle import ENDED, end, exhaust
+from gitbaton.rules.state import put
 from gitbaton.store import runs
 
 Outcome = Literal["completed", "failed", "canceled"]
@@ -38,7 +42,7 @@ def reconcile(
 
     ``message`` is what a person or the next packet should know of a failure.
     """
-    require_capacity(capacity)
+    require_terms(session, capacity)
     run, attempt_id = resolve_attempt(ctx, assignment)
     ended = _end(ctx, run, attempt_id, outcome, session, token, message)
     integrate.integrate(ctx, run, read_plan=True)
@@ -63,7 +67,7 @@ def _end(
         ended = False
         attempt = loaded.attempt(attempt_id)
         if attempt is None or attempt.state not in WORKING:
-            return None
+            return _used(ctx, loaded, attempt)
         if token is not None:
             require_token(loaded.state, attempt, token)
         elif attempt.session != session:
@@ -72,10 +76,9 @@ def _end(
                 f"{run}/{attempt_id} belongs to session {attempt.session}, not {session}",
                 "pass its --token if you act for it",
             )
-        code = ENDED[outcome]
-        state = end(
-            loaded.state, attempt, code, message or f"the worker {outcome}", ctx.clock.now()
-        )
+        said = message or last_red_check(ctx, run, attempt_id) or f"the worker {outcome}"
+        attempt = replace(attempt, usage=usage(ctx, run, attempt_id) or attempt.usage)
+        state = end(loaded.state, attempt, ENDED[outcome], said, ctx.clock.now())
         state, _ = exhaust(state, ctx.settings.max_attempts)
         ended = True
         return state, Event(
@@ -86,7 +89,26 @@ def _end(
             session=session,
         )
 
-    attempt = runs.load(ctx.repo, run).attempt(attempt_id)
-    if attempt is not None and attempt.state in WORKING:
+    if step(runs.load(ctx.repo, run)) is not None:
         ctx.transact(run, step)
     return ended
+
+
+def _used(
+    ctx: Context, loaded: runs.Loaded, attempt: Attempt | None
+) -> tuple[RunState, Event] | None:
+    """What a worker wrote of its usage after it had sealed."""
+    run = loaded.state.run.id
+    if attempt is None or attempt.state not in ("sealed", "integrating", "succeeded"):
+        return None
+    used = usage(ctx, run, attempt.id)
+    if used in (None, attempt.usage):
+        return None
+    event = Event(
+        event="usage",
+        message=f"what {attempt.id} used",
+        ticket=attempt.ticket,
+        attempt=attempt.number,
+        session=attempt.session,
+    )
+    return put(loaded.state, replace(attempt, usage=used)), event

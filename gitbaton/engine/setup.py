@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from gitbaton.config import SETTINGS, unknown_keys
+from gitbaton.config import SETTINGS, read, unknown_keys
 from gitbaton.engine.context import Context
 from gitbaton.git import remote
+from gitbaton.git.repo import Repository
 
 DISPLAY_REF = "refs/notes/baton/*"
 
@@ -26,12 +27,14 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
 
 class Value(msgspec.Struct, frozen=True, kw_only=True):
     """A setting: ``origin`` is git's level (system, global, local, worktree, command) or
-    ``default``."""
+    ``default``. Of one that cannot be read, ``value`` is the text as given and ``error`` what is
+    wrong with it."""
 
     key: str
     value: Any
     origin: str
     meaning: str
+    error: str = ""
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,18 +60,24 @@ def init(ctx: Context) -> Changes:
     return Changes(changes=tuple(changes))
 
 
-def config(ctx: Context) -> Shown:
-    """Every setting with its value, where that comes from, and what it means."""
-    raw = ctx.repo.config_all()
-    shown = [
-        Value(
-            key=setting.key,
-            value=getattr(ctx.settings, setting.field),
-            origin=_origin(raw.get(f"baton.{setting.key.lower()}", ())),
-            meaning=setting.meaning,
+def config(repo: Repository) -> Shown:
+    """Every setting with its value, where that comes from, and what it means; also when another
+    verb would refuse to work with one of them."""
+    raw = repo.config_all()
+    settings, errors = read({key: [value for value, _ in found] for key, found in raw.items()})
+    shown = []
+    for setting in SETTINGS:
+        given = raw.get(f"baton.{setting.key.lower()}", [])
+        error = errors.get(setting.key)
+        shown.append(
+            Value(
+                key=setting.key,
+                value=given[-1][0] if error else getattr(settings, setting.field),
+                origin=_origin(given),
+                meaning=setting.meaning,
+                error=error.message if error else "",
+            )
         )
-        for setting in SETTINGS
-    ]
     shown += [
         Value(
             key=f"agent.{name}.command",
@@ -76,10 +85,15 @@ def config(ctx: Context) -> Shown:
             origin=_origin(raw.get(f"baton.agent.{name}.command", ())),
             meaning=f"command of `git baton run --agent {name}`",
         )
-        for name, command in sorted(ctx.settings.agents.items())
+        for name, command in sorted(settings.agents.items())
     ]
-    unknown = unknown_keys({key: [value for value, _ in found] for key, found in raw.items()})
-    return Shown(settings=tuple(shown), unknown=tuple(unknown))
+    return Shown(settings=tuple(shown), unknown=unknown(repo))
+
+
+def unknown(repo: Repository) -> tuple[str, ...]:
+    """Keys below ``baton.`` that have no effect."""
+    raw = repo.config_all()
+    return tuple(unknown_keys({key: [value for value, _ in found] for key, found in raw.items()}))
 
 
 def _origin(found: Sequence[tuple[str, str]]) -> str:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from gitbaton.engine.context import Context, attempt_here, nearest
 from gitbaton.errors import NotFound, PlanError
+from gitbaton.evidence.examine import printable
 from gitbaton.git import objects, process
 from gitbaton.model.plan import Order, Plan, Unit
 from gitbaton.model.root import ChangeTarget
@@ -149,7 +150,13 @@ def read(ctx: Context, found: Found, order: Order | None, unit: Unit | None) -> 
             f"{path}:{first.line}: {first.message}" if first.line else f"{path}: {first.message}",
             "`git baton plan --check` shows everything that was read",
         )
-    return Reading(plan, _blobs(ctx, found), path, text)
+    files = _blobs(ctx, found)
+    for name in files:
+        if printable(name) != name:
+            raise PlanError(
+                "file-name", f"the name of {printable(name)} is not UTF-8", "rename the file"
+            )
+    return Reading(plan, files, path, text)
 
 
 def ticked_keys(text: bytes) -> frozenset[str]:

@@ -5,8 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from gitbaton.engine import advance, integrate, prepare
-from gitbaton.engine.context import Context, nearest, resolve_attempt, resolve_run
+from gitbaton.engine.context import (
+    Context,
+    nearest,
+    require_outside,
+    resolve_attempt,
+    resolve_run,
+)
 from gitbaton.engine.look import relay_of
+from gitbaton.engine.remains import last_red_check
 from gitbaton.errors import NotFound, Refused
 from gitbaton.evidence import seal
 from gitbaton.git import objects
@@ -44,14 +51,16 @@ class Steered(msgspec.Struct, frozen=True, kw_only=True):
 
 def abandon(ctx: Context, assignment: str, reason: str = "", force: bool = False) -> Abandoned:
     """Give an attempt up; refused, with the facts, while it may well be alive."""
+    require_outside(ctx, "abandoning an attempt")
     run, attempt_id = resolve_attempt(ctx, assignment)
+    said = "\n".join(filter(None, (reason, last_red_check(ctx, run, attempt_id))))
 
     def step(loaded: runs.Loaded) -> tuple[RunState, Event] | None:
         attempt = loaded.attempt(attempt_id)
         assert attempt is not None
         now = ctx.clock.now()
         try:
-            state = retire.abandon(loaded.state, attempt, reason, now, force=force)
+            state = retire.abandon(loaded.state, attempt, said, now, force=force)
         except Refused as error:
             error.payload["relay"] = msgspec.to_builtins(
                 relay_of(ctx, run, attempt, loaded.state.live)
@@ -140,6 +149,7 @@ def _after_adoption(state: AttemptState, run: str) -> str:
 def reopen(ctx: Context, run_name: str | None, ticket_key: str, reason: str) -> Steered:
     """Make a resolved, hand-resolved or failed ticket claimable again; a tick on the integration
     branch is taken back by a plan commit."""
+    require_outside(ctx, "reopening a ticket")
     run = resolve_run(ctx, run_name)
     with advance.exclusively(ctx, run):
         advance.recover(ctx, run)

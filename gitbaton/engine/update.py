@@ -9,15 +9,17 @@ from __future__ import annotations
 import msgspec
 
 from gitbaton.engine import advance, source
-from gitbaton.engine.context import Context, resolve_run
+from gitbaton.engine.context import Context, require_outside, resolve_run
 from gitbaton.engine.merging import merge_workspace
 from gitbaton.engine.prepare import tasks_path_of
 from gitbaton.engine.proof import Proof, prove
 from gitbaton.errors import Refused
+from gitbaton.evidence.examine import named
 from gitbaton.git import merge, objects, refs
 from gitbaton.model.run import Event, Recorded, RunState
 from gitbaton.plan import write
 from gitbaton.rules.revise import resolved_by_receipt
+from gitbaton.rules.state import with_live
 from gitbaton.store import runs
 
 
@@ -36,6 +38,8 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 def update(ctx: Context, run_name: str | None, accept: bool = False) -> Moved:
     """Merge the base branch into the integration branch; with ``accept``, first check and record
     commits that somebody put there."""
+    if accept:
+        require_outside(ctx, "accepting commits")
     run = resolve_run(ctx, run_name)
     with advance.exclusively(ctx, run):
         advance.recover(ctx, run)
@@ -51,7 +55,15 @@ def update(ctx: Context, run_name: str | None, accept: bool = False) -> Moved:
                     f"`git baton update {run} --accept` checks and records it",
                 )
             return _accept(ctx, loaded, foreign)
-        return merge_base_branch(ctx, run)
+        moved = merge_base_branch(ctx, run)
+        if not moved.moved and loaded.state.live.halt is not None:
+            ctx.transact(run, _look_again)
+        return moved
+
+
+def _look_again(loaded: runs.Loaded) -> tuple[RunState, Event]:
+    event = Event(event="update", message="nothing to take in; what halted is to be tried again")
+    return with_live(loaded.state, halt=None), event
 
 
 def merge_base_branch(ctx: Context, run: str) -> Moved:
@@ -78,7 +90,7 @@ def merge_base_branch(ctx: Context, run: str) -> Moved:
         raise Refused(
             "update-conflict",
             f"{advance.short(record.base.ref)} conflicts with {onto} in "
-            f"{', '.join(result.conflicts)}",
+            f"{named(list(result.conflicts))}",
             f"merge it by hand (git switch {onto} && git merge {advance.short(record.base.ref)}), "
             f"then `git baton update {run} --accept`",
         )
@@ -163,7 +175,7 @@ def require_green(proof: Proof, what: str) -> Proof:
         raise Refused(
             "checks-failed",
             f"the checks are red on {what}: {proof.failure_text()}",
-            "mend it, or change the checks with --verify",
+            "mend it, or give other checks: git baton actions --verify CMD",
             {"checks": msgspec.to_builtins(proof.checks)},
         )
     return proof

@@ -10,8 +10,9 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 import msgspec
+from msgspec.structs import asdict, replace
 
-from gitbaton.engine import contract, prepare
+from gitbaton.engine import contract, prepare, remains
 from gitbaton.engine.context import Context, resolve_attempt, token_for
 from gitbaton.errors import BatonError, Refused
 from gitbaton.evidence import examine as examination
@@ -33,6 +34,7 @@ class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
     ttl_seconds: int
     beat: int
     renewed_at: str
+    expires_at: str
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +134,7 @@ def _held(run: str, attempt: Attempt, *, yours: bool) -> Held:
             ttl_seconds=attempt.lease.ttl_seconds,
             beat=attempt.lease.beat,
             renewed_at=attempt.lease.renewed_at,
+            expires_at=leases.expires_at(attempt.lease),
         ),
         yours=yours,
     )
@@ -160,6 +163,7 @@ def verify(
     )
     if result.made:
         prepare.record_paths(ctx, run, attempt_id, prepare.CHECKED, result.made)
+    remains.keep_checks(ctx, run, attempt_id, result.checks)
     name = assignment_id(run, attempt_id)
     require_green(result.checks, {"assignment": name})
     return Verified(assignment=name, checks=result.checks)
@@ -208,6 +212,7 @@ def seal(
         logs=ctx.attempt_dir(run, attempt_id) / "checks",
         on_output=on_output,
     )
+    remains.keep_checks(ctx, run, attempt_id, checks)
     receipt = sealing.make_receipt(
         run,
         attempt,
@@ -226,8 +231,8 @@ def seal(
         sealed_in=ctx.settings.seal_in,
         sealed_at=ctx.clock.now().stamp,
     )
-    _record(ctx, run, attempt_id, secret, sealed, receipt, followups, findings)
-    return _result(run, attempt_id, sealed, statement.parse(receipt).predicate)
+    again = _record(ctx, run, attempt_id, secret, sealed, receipt, followups, findings)
+    return again or _result(run, attempt_id, sealed, statement.parse(receipt).predicate)
 
 
 def _record(
@@ -239,19 +244,25 @@ def _record(
     receipt: bytes,
     followups: Sequence[str],
     findings: Sequence[str],
-) -> None:
+) -> SealResult | None:
+    """Write the receipt into the state; or the one that another process wrote, while the checks
+    ran here, for the same commit."""
     name = assignment_id(run, attempt_id)
     remarks = tuple(Note(assignment=name, kind="followup", text=t) for t in followups) + tuple(
         Note(assignment=name, kind="finding", text=t) for t in findings
     )
     late: Attempt | None = None
+    again: SealResult | None = None
 
-    def step(loaded: runs.Loaded) -> tuple[RunState, Event]:
-        nonlocal late
+    def step(loaded: runs.Loaded) -> tuple[RunState, Event] | None:
+        nonlocal late, again
         late = None
         attempt = loaded.attempt(attempt_id)
         assert attempt is not None
         leases.require_token(loaded.state, attempt, secret)
+        again = _sealed_before(loaded, attempt, sealed.commit, followups, findings)
+        if again is not None:
+            return None
         event = Event(
             event="seal",
             message=f"seal {attempt_id} at {sealed.commit[:12]}",
@@ -261,11 +272,14 @@ def _record(
         )
         if attempt.state in ACTIVE:
             now = ctx.clock.now()
+            attempt = replace(attempt, usage=remains.usage(ctx, run, attempt_id))
             return settle.seal(loaded.state, attempt, sealed, receipt, remarks, now), event
         late = attempt
         return settle.seal_late(loaded.state, attempt, sealed, receipt), event
 
     ctx.transact(run, step)
+    if again is not None:
+        return again
     try:
         notes.write(ctx.repo, run, {sealed.commit: receipt}, ctx.clock)
     except BatonError as error:
@@ -275,7 +289,9 @@ def _record(
             "attempt-retired",
             f"{name} is {late.state}; its receipt is kept, but resolves nothing by itself",
             f"`git baton adopt {name}` makes it count",
+            asdict(_result(run, attempt_id, sealed, statement.parse(receipt).predicate)),
         )
+    return None
 
 
 def _require_sealable(ctx: Context, run: str, attempt: Attempt, secret: str) -> None:
@@ -306,6 +322,12 @@ def _sealed_before(
         return None
     receipt = loaded.receipt(attempt.id)
     if receipt is None or statement.digest(receipt) != attempt.sealed.receipt_sha256:
+        if attempt.state == "succeeded":
+            raise Refused(
+                "receipt-damaged",
+                f"the receipt that {run}/{attempt.id} was integrated with is not as recorded",
+                f"see `git baton show {attempt.id}`; it is not replaced",
+            )
         return None
     predicate = statement.parse(receipt).predicate
     changed = (tuple(followups), tuple(findings)) != (predicate.followups, predicate.findings)

@@ -51,30 +51,41 @@ def examine(
     relative to the top of the worktree. ``integrated`` is the integration tip: what a worker merged
     from there is not the worker's change. Raises `Refused`, each condition with a code of its own.
     """
+    repo.require_history()
+    repo.require_attributes()
     warnings: list[str] = []
     top = Path(attempt.worktree)
     tip = refs.read(repo, attempt.branch)
-    try:
-        place = checkout.place_of(top)
-    except RepositoryError:
+    place = _place(top)
+    if place is None:
         _require_tip_alone(attempt, settings, tip)
         warnings.append(f"{top} is gone; only what {_short(attempt.branch)} holds was judged")
     else:
+        _require_own(attempt, repo, place)
         _require_branch(attempt, place, tip)
-        _require_committed(top, frozenset((*prepared, *made_by_checks)))
     assert tip is not None
-    _require_descent(repo, attempt, tip)
     changed = tuple(sorted(objects.changed_paths(repo, attempt.base_commit, tip)))
+    _require_plain_paths(changed)
+    if place is not None:
+        _require_committed(top, frozenset((*prepared, *made_by_checks)))
+    _require_descent(repo, attempt, tip)
     for path in changed:
         if path in tasks_paths:
             warnings.append(f"changes to {path} are put back when the work is integrated")
     judged = (
         p for p in changed if p not in tasks_paths and not _is_as_in(repo, p, tip, integrated)
     )
-    _require_scope(packet, judged, frozenset(prepared))
+    require_scope(packet, judged, frozenset(prepared))
     _require_no_markers(repo, attempt.base_commit, tip)
     tree = objects.tree_of(repo, tip)
     return Examined(tip, tree, tuple(map(printable, changed)), tuple(warnings))
+
+
+def _place(top: Path) -> Repository | None:
+    try:
+        return checkout.place_of(top)
+    except RepositoryError:
+        return None
 
 
 def _require_tip_alone(attempt: Attempt, settings: Settings, tip: str | None) -> None:
@@ -84,6 +95,15 @@ def _require_tip_alone(attempt: Attempt, settings: Settings, tip: str | None) ->
             "worktree-missing",
             f"the worktree {attempt.worktree} is gone",
             f"git worktree prune && git worktree add {attempt.worktree} {_short(attempt.branch)}",
+        )
+
+
+def _require_own(attempt: Attempt, repo: Repository, place: Repository) -> None:
+    if not place.belongs_to(repo):
+        raise Refused(
+            "worktree-missing",
+            f"{attempt.worktree} belongs to another repository: {place.common_dir}",
+            "move it away; what was committed to the branch can then be sealed without it",
         )
 
 
@@ -114,7 +134,7 @@ def _require_committed(top: Path, made: frozenset[str]) -> None:
     if dirty:
         raise Refused(
             "uncommitted-changes",
-            f"not committed: {_list(dirty)}",
+            f"not committed: {named(dirty)}",
             "commit them, ignore them, or remove them, then seal again",
             {"paths": list(map(printable, dirty))},
         )
@@ -136,13 +156,26 @@ def _require_descent(repo: Repository, attempt: Attempt, tip: str) -> None:
             )
 
 
+def _require_plain_paths(changed: Iterable[str]) -> None:
+    for path in changed:
+        if any(part.lower() in ("", ".", "..", ".git") for part in path.split("/")):
+            raise Refused(
+                "bad-path",
+                f"{printable(path)} is a path that no checkout would write",
+                "undo it in a new commit, then seal again",
+            )
+
+
 def _is_as_in(repo: Repository, path: str, commit: str, integrated: str | None) -> bool:
     if integrated is None:
         return False
     return objects.entry_at(repo, commit, path) == objects.entry_at(repo, integrated, path)
 
 
-def _require_scope(packet: Packet, changed: Iterable[str], prepared: frozenset[str]) -> None:
+def require_scope(
+    packet: Packet, changed: Iterable[str], prepared: frozenset[str] = frozenset()
+) -> None:
+    """Raise `Refused` for the first path that the packet does not allow to be changed."""
     project = "" if packet.project_dir in ("", ".") else packet.project_dir.rstrip("/") + "/"
     undo = (
         f"undo it: git checkout {packet.base_commit[:12]} -- PATH (or git rm), commit, seal again"
@@ -190,7 +223,8 @@ def printable(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _list(paths: list[str]) -> str:
+def named(paths: list[str]) -> str:
+    """The first few of ``paths``, and how many more there are."""
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
     return ", ".join(map(printable, paths[:NAMED])) + more
 

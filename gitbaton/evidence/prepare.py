@@ -37,13 +37,16 @@ def prepare_worktree(
     project_dir: str,
     log: Path,
     keep_open: Sequence[int] = (),
+    verified_at: str | None = None,
 ) -> tuple[str, ...]:
     """Copy what ``baton.copy`` names into the worktree ``path``, then run ``baton.setup`` in its
     ``project_dir``; ``log`` gets the output.
 
     May be repeated. Returns the untracked paths (ignored ones too; a folder ends in "/") that are
-    there afterwards. A file that the commit holds is never overwritten by a copy. Raises `Refused`
-    ``copy-failed``, or ``setup-failed`` with the output's tail in the payload.
+    there afterwards. A file that the commit holds is never overwritten by a copy, nor may setup
+    change one; a verification worktree must be exactly at ``verified_at``. Raises `Refused`
+    ``copy-failed``, ``setup-changed-files``, or ``setup-failed`` with the output's tail in the
+    payload.
     """
     if not settings.copy and not settings.setup:
         return ()
@@ -68,7 +71,25 @@ def prepare_worktree(
                 f"correct baton.setup; its output is in {log}",
                 {"output_tail": result.output_tail},
             )
+    if settings.setup:
+        _require_untouched(path, verified_at)
     return tuple(sorted(checkout.untracked(path, ignored=True)))
+
+
+def _require_untouched(path: Path, commit: str | None) -> None:
+    """A setup that changes tracked files would have checks speak of files that no commit holds."""
+    if commit is not None:
+        changed = checkout.altered(path, commit)
+    else:
+        entries = checkout.status(path, fresh_index=True).entries
+        changed = [name for letters, name in entries if letters != "??"]
+    if changed:
+        raise Refused(
+            "setup-changed-files",
+            f"baton.setup changed files of the commit: {', '.join(changed[:5])}",
+            "commit what it writes, or set baton.setup to a command that leaves them alone",
+            {"paths": changed},
+        )
 
 
 def within(path: str, paths: Collection[str]) -> bool:

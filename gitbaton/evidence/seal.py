@@ -16,7 +16,7 @@ from gitbaton.config import Settings
 from gitbaton.errors import BatonError, Refused
 from gitbaton.evidence import statement
 from gitbaton.evidence.checks import OnOutput, require_green, run_checks
-from gitbaton.evidence.examine import Examined
+from gitbaton.evidence.examine import NAMED, Examined, printable
 from gitbaton.evidence.slots import verification_worktree
 from gitbaton.git import checkout, objects, refs
 from gitbaton.git.repo import Repository
@@ -70,11 +70,11 @@ def seal_checks(
 ) -> tuple[CheckResult, ...]:
     """The packet's checks on the examined commit, all of them, red or green.
 
-    With ``baton.sealIn worktree`` they run in the attempt's worktree, which must still be at that
-    commit, with no tracked file changed, when they have ended.
+    With ``baton.sealIn worktree`` they run in the attempt's worktree. Either worktree must still be
+    at that commit, with no tracked file changed, when they have ended and all are green.
     """
     if settings.seal_in != "worktree":
-        return test_commit(
+        tested = _test(
             repo,
             settings,
             examined.commit,
@@ -83,6 +83,14 @@ def seal_checks(
             logs=logs,
             on_output=on_output,
         )
+        if tested.altered:
+            raise Refused(
+                "changed-while-sealing",
+                f"files of the commit changed while its checks ran: {_some(tested.altered)}",
+                "have the checks leave them alone; what they write has to be ignored or committed",
+                {"paths": list(map(printable, tested.altered))},
+            )
+        return tested.checks
     top = Path(attempt.worktree)
     before = set(checkout.status(top, fresh_index=True).entries)
     checks = verify_in_place(attempt, packet, settings, logs=logs, on_output=on_output).checks
@@ -107,9 +115,45 @@ def test_commit(
     logs: Path,
     on_output: OnOutput | None = None,
 ) -> tuple[CheckResult, ...]:
-    """Run ``checks`` on exactly ``commit`` in a verification worktree, all of them."""
+    """Run ``checks`` on exactly ``commit`` in a verification worktree, all of them.
+
+    Files of the commit that changed meanwhile are one red check more.
+    """
+    tested = _test(
+        repo, settings, commit, checks, project_dir=project_dir, logs=logs, on_output=on_output
+    )
+    if not tested.altered:
+        return tested.checks
+    said = f"files of the commit changed while its checks ran: {_some(tested.altered)}\n"
+    unclean = CheckResult(
+        command="git status --untracked-files=no",
+        exit_code=1,
+        duration_ms=0,
+        output_sha256=statement.digest(said.encode()),
+        output_tail=said,
+    )
+    return (*tested.checks, unclean)
+
+
+class _Tested(NamedTuple):
+    """What checks said of a commit, and if all were green: its files that were altered by then."""
+
+    checks: tuple[CheckResult, ...]
+    altered: tuple[str, ...]
+
+
+def _test(
+    repo: Repository,
+    settings: Settings,
+    commit: str,
+    checks: Sequence[str],
+    *,
+    project_dir: str,
+    logs: Path,
+    on_output: OnOutput | None,
+) -> _Tested:
     with verification_worktree(repo, settings, commit, project_dir=project_dir) as slot:
-        return run_checks(
+        results = run_checks(
             checks,
             slot.path,
             timeout=settings.check_timeout,
@@ -117,6 +161,12 @@ def test_commit(
             keep_open=(slot.lock_fd,),
             on_output=on_output,
         )
+        green = all(result.green for result in results)
+        return _Tested(results, tuple(checkout.altered(slot.top, commit)) if green else ())
+
+
+def _some(paths: Sequence[str]) -> str:
+    return ", ".join(map(printable, paths[:NAMED])) + (", ..." if len(paths) > NAMED else "")
 
 
 def make_receipt(

@@ -33,9 +33,10 @@ SLOTS = 16
 
 
 class Slot(NamedTuple):
-    """A verification worktree at some commit: ``path`` is the project's folder in it, ``lock_fd``
+    """A verification worktree at some commit: ``top``, the project's folder in it, and ``lock_fd``,
     what its checks have to inherit."""
 
+    top: Path
     path: Path
     lock_fd: int
 
@@ -56,14 +57,16 @@ def verification_worktree(
 ) -> Iterator[Slot]:
     """A clean, prepared worktree at ``commit``, for the duration of the context.
 
-    Raises `Refused` ``setup-failed`` or ``copy-failed``, and `Busy` ``no-verification-worktree``
-    when all have been in use for longer than a check may take.
+    Raises `Refused` ``setup-failed``, ``setup-changed-files`` or ``copy-failed``, and `Busy`
+    ``no-verification-worktree`` when all have been in use for longer than a check may take.
     """
+    repo.require_history()
+    repo.require_attributes()
     number, lock = _take(repo, settings)
     try:
         path = worktree_root(repo, settings) / f"verify-{number}"
         _ready(repo, settings, number, path, commit, project_dir, lock)
-        yield Slot(path / project_dir, lock.fd)
+        yield Slot(path, path / project_dir, lock.fd)
     finally:
         lock.release()
 
@@ -83,7 +86,7 @@ def remove_slots(repo: Repository, settings: Settings, *, dry_run: bool = False)
             path = Path(record.path)
             if _state(repo, path, record) != "foreign":
                 if not dry_run:
-                    worktree.remove(repo, path, force=True)
+                    worktree.remove(repo, path, force=True, recorded=True)
                 removed.append(path)
             if not dry_run:
                 _record_path(repo, number).unlink(missing_ok=True)
@@ -133,7 +136,7 @@ def _ready(
     if record is not None and record.path != str(path):
         old = Path(record.path)
         if _state(repo, old, record) != "foreign":
-            worktree.remove(repo, old, force=True)
+            worktree.remove(repo, old, force=True, recorded=True)
         record = None
     recipe = _recipe(settings, project_dir)
     if record is None or record.recipe != recipe:
@@ -148,6 +151,7 @@ def _ready(
         project_dir=project_dir,
         log=_record_path(repo, number).with_suffix(".log"),
         keep_open=(lock.fd,),
+        verified_at=commit,
     )
     if recipe:
         record = msgspec.structs.replace(record, commit=commit, prepared=prepared)
@@ -171,7 +175,7 @@ def _check_out(repo: Repository, number: int, path: Path, commit: str, record: _
             pass  # whatever is wrong with it, a new one is not
     record = msgspec.structs.replace(record, commit="", prepared=())
     _write_record(repo, number, record)
-    worktree.remove(repo, path, force=True)
+    worktree.remove(repo, path, force=True, recorded=True)
     worktree.add_detached(repo, path, commit)
     return record
 
@@ -180,19 +184,18 @@ def _state(repo: Repository, path: Path, record: _Record | None) -> str:
     """``absent``, ``whole``, ``broken`` (a slot by record, but no whole worktree), ``foreign``."""
     recorded = record is not None and record.path == str(path)
     try:
-        if not os.listdir(path):
+        if not path.is_symlink() and not os.listdir(path):
             return "absent"
     except FileNotFoundError:
         return "absent"
     except OSError:
         return "foreign"
+    if not recorded or not worktree.is_ours(repo, path, recorded=True):
+        return "foreign"
     try:
         place = checkout.place_of(path)
-        ours = os.path.samefile(place.common_dir, repo.common_dir)
-    except (RepositoryError, OSError):
-        return "broken" if recorded else "foreign"
-    if not recorded or not ours:
-        return "foreign"
+    except RepositoryError:
+        return "broken"
     return "broken" if (place.git_dir / "locked").exists() else "whole"
 
 

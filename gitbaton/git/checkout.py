@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,11 +26,24 @@ from gitbaton.git import objects, process, refs
 from gitbaton.git.odb import EXECUTABLE, FILE, Entry
 from gitbaton.git.repo import Repository, common_dir_of
 
-_NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
+NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
+EXACT = (
+    *("-c", "core.sparseCheckout=false", "-c", "core.attributesFile=/dev/null"),
+    *("-c", "core.autocrlf=false", "-c", "submodule.recurse=false"),
+    *("-c", "core.trustctime=true", "-c", "core.checkStat=default", "-c", "core.fsmonitor=false"),
+)
+"""Settings under which git checks out a commit as such, whatever this repository's settings say."""
+
 _STATUS = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
 _SPECIAL = re.compile(r"([*?\[\]\\!# ])")
 _TAIL = 2000
 
+
+_REWRITTEN = ("index.lock", "HEAD.lock", "index", "config.worktree", "info/sparse-checkout")
+
+_OWN_INDEX = "baton-index"
+"""A copy of the index of a verification worktree, made when git had just checked it out: with the
+times of change in it, it tells which files anybody has touched, whatever the index itself says."""
 
 _UNDER_WAY = {
     "MERGE_HEAD": "a merge",
@@ -66,6 +80,7 @@ def place_of(path: Path) -> Repository:
             back = (git_dir / "gitdir").read_text(errors="surrogateescape").rstrip("\n")
             if not os.path.samefile(git_dir / back, link):
                 raise FileNotFoundError(back)
+        (git_dir / "HEAD").lstat()
         return Repository(git_dir, path)
     except OSError as error:
         raise RepositoryError(
@@ -84,18 +99,46 @@ def status(path: Path, *, fresh_index: bool) -> Status:
     if not fresh_index:
         return Status(_entries(_git(path, _STATUS).out))
     tree = place.handle.head.peel(pygit2.Tree)
-    with _scratch_index() as index:
-        fresh = pygit2.Index(str(index))
-        fresh.read_tree(tree)
-        fresh.write()
-        args = ("-c", "core.fsmonitor=false", *_STATUS, "--ignore-submodules=untracked")
-        entries = _entries(_git(path, args, env={"GIT_INDEX_FILE": str(index)}).out)
+    entries = _compared(path, tree, _STATUS)
     edited = [name for letters, name in entries if letters == " M"]
     missing = {name for letters, name in entries if letters == " D"}
     harmless = _as_checked_out(place, str(tree.id), edited) if edited else set()
     if missing and place.config_get("core.sparseCheckout") in ("true", "yes", "on", "1"):
         harmless |= missing & _skipped(path)
     return Status([entry for entry in entries if entry[1] not in harmless])
+
+
+def altered(path: Path, commit: str) -> list[str]:
+    """Paths of ``commit`` whose file in a verification worktree is not what it holds: whoever
+    worked there since `checkout_detached` changed them."""
+    place = place_of(path)
+    own = place.git_dir / _OWN_INDEX
+    if not own.exists():  # just made, and never checked out again
+        tree = place.handle[commit].peel(pygit2.Tree)
+        args = (*EXACT, *_STATUS, "--untracked-files=no")
+        return [name for _, name in _compared(path, tree, args)]
+    with _scratch_index() as index:
+        shutil.copy2(own, index)
+        words = ("diff", "--name-only", "-z", "--no-ext-diff", "--ignore-submodules=dirty")
+        listed = _git(path, [*EXACT, *words], env={"GIT_INDEX_FILE": str(index)}).out
+    return [os.fsdecode(name) for name in listed.split(b"\0") if name]
+
+
+def _compared(path: Path, tree: pygit2.Tree, status: Sequence[str]) -> list[tuple[str, str]]:
+    """What ``git status`` says with an index that is new and holds ``tree``."""
+    with _scratch_index() as index:
+        fresh = pygit2.Index(str(index))
+        try:
+            fresh.read_tree(tree)
+        except pygit2.GitError as error:
+            raise Refused(
+                "bad-path",
+                f"the commit holds a path that no checkout would write: {error}",
+                "undo that in a new commit",
+            ) from error
+        fresh.write()
+        args = ("-c", "core.fsmonitor=false", *status, "--ignore-submodules=untracked")
+        return _entries(_git(path, args, env={"GIT_INDEX_FILE": str(index)}).out)
 
 
 def untracked(path: Path, ignored: bool) -> set[str]:
@@ -110,21 +153,33 @@ def untracked(path: Path, ignored: bool) -> set[str]:
 def checkout_detached(path: Path, commit: str, keep: Collection[str] = ()) -> None:
     """Make the worktree at ``path`` hold exactly ``commit``, and beside it only ``keep``.
 
-    Tracked files are all written anew; everything else goes, ignored files and nested
-    repositories too. ``keep`` names untracked files and directories, as `untracked` gives them.
-    For worktrees that nobody else uses: locks of git found there are removed.
+    Under `EXACT` settings, tracked files that anybody has touched since the last time are written
+    anew; everything else goes, ignored files and nested repositories too. ``keep`` names untracked
+    files and directories, as `untracked` gives them. For worktrees that nobody else uses: locks of
+    git found there are removed, and flags in the index there mean nothing.
     """
     place = place_of(path)
+    own, index = place.git_dir / _OWN_INDEX, place.git_dir / "index"
     with process.file_errors("worktree-failed", f"{path} cannot be emptied"):
-        for name in ("index.lock", "HEAD.lock", "index"):
+        for name in _REWRITTEN:
             (place.git_dir / name).unlink(missing_ok=True)
-    quiet = ("-c", "submodule.recurse=false", "checkout", "-q", "-f", "--detach", commit)
-    _git(path, [*_NO_HOOKS, *quiet])
+        if own.exists():
+            shutil.copy2(own, index)  # with its time, by which git tells what may be racy
+    _git(path, [*NO_HOOKS, *EXACT, "checkout", "-q", "-f", "--detach", commit])
+    if not _has_plain_entries(index) and _skipped(path):
+        raise Conflict("sparse-worktree", f"{path} was made sparse by another process", "try again")
+    shutil.copy2(index, own.with_suffix(".new"))
+    own.with_suffix(".new").replace(own)
     excludes = ["--exclude=/" + _SPECIAL.sub(r"\\\1", name) for name in keep]
     clean = ["clean", "-ffdxq", *excludes]
     if _git(path, clean, check=False).code:
         make_writable(path)  # caches of some tools are read-only directories
         _git(path, clean)
+
+
+def _has_plain_entries(index: Path) -> bool:
+    """Whether no entry can have a flag that leaves it out of a checkout: version 2 has none."""
+    return index.read_bytes()[4:8] == b"\0\0\0\2"
 
 
 def commit_all(path: Path, message: str, exclude: Collection[str] = ()) -> str | None:
@@ -133,8 +188,11 @@ def commit_all(path: Path, message: str, exclude: Collection[str] = ()) -> str |
     Hooks and settings of the user apply; a merge in progress is finished. Returns the new HEAD,
     None when there was nothing to commit; raises `Refused` ``commit-failed`` with the output.
     ``exclude`` names files, and directories with a ``/`` at the end, as `untracked` gives them.
+    In a linked worktree, a lock of the index that a killed git left behind is removed.
     """
     place = place_of(path)
+    if place.git_dir != place.common_dir:
+        remove_leftover_lock(place, path)
     specs = [":(top)"]
     if exclude:  # not by an exclude pathspec: git fails on one that names an ignored file
         listed = _entries(_git(path, _STATUS).out)
@@ -217,6 +275,12 @@ def move_checked_out(
         raise
 
 
+def remove_leftover_lock(repo: Repository, worktree: Path) -> bool:
+    """Remove the lock of the index that a killed git left in ``worktree``; waits two seconds to see
+    that nobody is at work on it. False if there is none, or somebody is."""
+    return refs.remove_leftover_lock(repo, str(place_of(worktree).git_dir / "index.lock"))
+
+
 def _in_the_way(worktree: Path, changes: Iterable[objects.Change]) -> bool:
     """Whether a file is where one will be added: git would overwrite it if it is ignored."""
     return any(c.old is None and os.path.lexists(worktree / c.path) for c in changes)
@@ -233,7 +297,20 @@ def _lost(worktree: Path, changes: Sequence[objects.Change]) -> set[str]:
     index = _index_entries(worktree)
     lost = {c.path for c in changes if index.get(c.path) not in (c.old, c.new)}
     not_old = _unlike(worktree, {c.path: c.old for c in changes})
-    return lost | _unlike(worktree, {c.path: c.new for c in changes if c.path in not_old})
+    after = {c.path: c.new for c in changes if c.path in not_old}
+    neither = _unlike(worktree, after)
+    return lost | {path for path in neither if not _is_begun(worktree, path, after[path])}
+
+
+def _is_begun(worktree: Path, path: str, entry: Entry | None) -> bool:
+    """Whether the file is missing, or the beginning of what a checkout would write there: a git
+    that was killed or ran out of space leaves such, and to go on loses nothing."""
+    if not os.path.lexists(worktree / path):
+        return True
+    if entry is None or entry[1] != _file_mode(worktree / path, entry[1]):
+        return False
+    whole = _git(worktree, ["cat-file", "--filters", f"--path={path}", entry[0]], check=False)
+    return whole.code == 0 and whole.out.startswith((worktree / path).read_bytes())
 
 
 def _unlike(path: Path, expected: Mapping[str, Entry | None]) -> set[str]:
@@ -371,11 +448,14 @@ def _covered(name: str, listed: Collection[str]) -> bool:
     return any(name == one or name.startswith(one.rstrip("/") + "/") for one in listed)
 
 
-def _commit_failed(path: Path, output: process.Output) -> Refused:
+def _commit_failed(path: Path, output: process.Output) -> BatonError:
+    cause = process.failure(output, ["commit"], path)
+    if cause.code == "disk-full":
+        return cause
     said = (output.out.decode(errors="replace") + output.err).strip()
     return Refused(
         "commit-failed",
-        f"the changes in {path} could not be committed: {process.failure(output, ['commit'])}",
+        f"the changes in {path} could not be committed: {cause}",
         "commit there by hand, or repair what refuses",
         {"output": said[-_TAIL:]},
     )

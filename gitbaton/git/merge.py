@@ -50,8 +50,11 @@ def merge(
 ) -> Merge:
     """Merge commit ``theirs`` into commit ``ours``; a scratch directory is made in ``workspace``.
 
-    Raises `RepositoryError` when git cannot merge at all (unrelated histories, missing objects).
+    Raises `RepositoryError` when git cannot merge at all (unrelated histories, missing objects), or
+    when history or attributes are not those of the commits alone.
     """
+    repo.require_history()
+    repo.require_attributes()
     recipe = merge_recipe(repo)
     side = _keeping(repo, ours, theirs, keep)
     args = [
@@ -70,7 +73,7 @@ def merge(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if output.code not in (0, 1):
-        raise process.failure(output, ["merge-tree"])
+        raise process.failure(output, ["merge-tree"], repo.common_dir)
     tree, *names = output.out.split(b"\0")
     if output.code == 0:
         return Merge(tree.decode(), (), recipe)
@@ -103,10 +106,10 @@ def start_merge(worktree: Path, theirs: str, keep: Sequence[str] = ()) -> tuple[
         check=False,
     )
     if output.code not in (0, 1):
-        raise process.failure(output, ["merge"])
+        raise process.failure(output, ["merge"], worktree)
     unmerged = _unmerged(worktree)
     if output.code == 1 and not unmerged:
-        raise process.failure(output, ["merge"])
+        raise process.failure(output, ["merge"], worktree)
     if keep:
         _restore(worktree, keep)
     return tuple(path for path in unmerged if path not in keep)

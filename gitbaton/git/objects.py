@@ -156,7 +156,7 @@ _Node = dict[bytes, "Edit | _Node"]
 
 
 def _edited(repo: Repository, base: str | None, node: _Node) -> str | None:
-    names = odb.names(repo, base) if base else {}
+    names = dict(odb.names(repo, base)) if base else {}
     for name, edit in node.items():
         before = names.get(name)
         entry: Entry | None

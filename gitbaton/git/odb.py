@@ -11,16 +11,16 @@ git would write them and syncs them side by side.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
 import secrets
-import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pygit2
 from pygit2.enums import ObjectType
@@ -28,6 +28,9 @@ from pygit2.enums import ObjectType
 from gitbaton.errors import RepositoryError
 from gitbaton.git import process
 from gitbaton.git.repo import Repository
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 FILE, EXECUTABLE, SYMLINK, DIRECTORY, SUBMODULE = 0o100644, 0o100755, 0o120000, 0o40000, 0o160000
 
@@ -165,33 +168,28 @@ def _give_name(item: _Staged) -> None:
 def _sync_all(paths: Iterable[Path], *, gone: bool = False) -> None:
     """Sync files or directories side by side: the disk settles them in one go. With ``gone`` they
     may cease to exist."""
-    waiting = list(paths)
-    failures: list[OSError] = []
+    list(_syncers().map(lambda path: _sync(path, gone), paths))
 
-    def work() -> None:
-        while True:
-            try:
-                path = waiting.pop()
-            except IndexError:
-                return
-            try:
-                fd = os.open(path, os.O_RDONLY)
-                try:
-                    os.fsync(fd)
-                finally:
-                    os.close(fd)
-            except OSError as error:
-                if not (gone and isinstance(error, FileNotFoundError)):
-                    failures.append(error)
 
-    threads = [threading.Thread(target=work) for _ in range(min(len(waiting), _WRITERS) - 1)]
-    for thread in threads:
-        thread.start()
-    work()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
+def _sync(path: Path, gone: bool) -> None:
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        if gone:
+            return
+        raise
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@functools.cache
+def _syncers() -> ThreadPoolExecutor:
+    """Threads that wait for the disk; made at the first need, for who only reads has none."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(_WRITERS, "sync")
 
 
 def _objects_dir(repo: Repository) -> Path:
@@ -225,11 +223,23 @@ def stored(write_object: Callable[[], pygit2.Oid]) -> str:
 
 
 def names(repo: Repository, tree: str) -> Names:
-    """What lies directly in ``tree``."""
-    return {
-        name: (oid.hex(), int(mode, 8))
-        for mode, name, oid in _ENTRY.findall(read(repo, tree, ObjectType.TREE))
-    }
+    """What lies directly in ``tree``; not to be changed, since it is remembered: the same few trees
+    are asked for again and again."""
+    found = _known_names.get(tree)
+    if found is None:
+        found = {
+            name: (oid.hex(), int(mode, 8))
+            for mode, name, oid in _ENTRY.findall(read(repo, tree, ObjectType.TREE))
+        }
+        if len(_known_names) >= _MOST_KNOWN:
+            _known_names.clear()
+        _known_names[tree] = found
+    return found
+
+
+_known_names: dict[str, Names] = {}
+_known_trees: dict[str, str] = {}  # of commits
+_MOST_KNOWN = 1024
 
 
 def write_tree(repo: Repository, entries: Names) -> str:
@@ -241,12 +251,20 @@ def write_tree(repo: Repository, entries: Names) -> str:
 
 def tree_id(repo: Repository, commit_or_tree: str) -> str:
     """The tree of a commit; a tree's own id."""
+    if commit_or_tree in _known_names:
+        return commit_or_tree
+    known = _known_trees.get(commit_or_tree)
+    if known is not None:
+        return known
     kind, data = read_any(repo, commit_or_tree)
-    if kind == ObjectType.COMMIT:
-        return data[5:45].decode()  # a commit begins with "tree " and the id
     if kind == ObjectType.TREE:
         return commit_or_tree
-    raise RepositoryError("wrong-object", f"object {commit_or_tree} holds no tree")
+    if kind != ObjectType.COMMIT:
+        raise RepositoryError("wrong-object", f"object {commit_or_tree} holds no tree")
+    if len(_known_trees) >= _MOST_KNOWN:
+        _known_trees.clear()
+    tree = _known_trees[commit_or_tree] = data[5:45].decode()  # "tree " and the id
+    return tree
 
 
 def _missing(oid: str, error: Exception) -> RepositoryError:

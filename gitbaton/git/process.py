@@ -52,6 +52,9 @@ _FIXED = {
     "GIT_NO_REPLACE_OBJECTS": "1",  # libgit2 knows no replacements; both must see one history
 }
 
+_UNWRITTEN = re.compile(r"(unable|failed|could not|cannot) (to )?(write|create|checkout|append)")
+_LEAST = 1 << 20  # bytes free
+
 _durability = {"fsync": True}
 
 
@@ -121,14 +124,16 @@ def git(
         raise _not_started(cwd) from error
     output = Output(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
     if check and output.code:
-        raise failure(output, args)
+        raise failure(output, args, cwd)
     return output
 
 
-def failure(output: Output, args: Sequence[str]) -> RepositoryError:
-    """The error that tells what a failed git process said."""
+def failure(output: Output, args: Sequence[str], cwd: Path) -> RepositoryError:
+    """The error that tells what a git process that failed in ``cwd`` said."""
     line = _useful_line(output.err) or f"exit status {output.code}"
     verb = next((word for word in args if not word.startswith("-") and "=" not in word), "")
+    if _UNWRITTEN.search(output.err) and _is_full(cwd):
+        return _disk_full(line)
     return storage_error(output.err) or RepositoryError(
         "git-failed", f"git {verb}: {line}", payload={"stderr": output.err[-2000:]}
     )
@@ -143,11 +148,7 @@ def storage_error(text: str) -> RepositoryError | None:
     full = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), "Out of diskspace")
     for words in full:
         if words in text:
-            return RepositoryError(
-                "disk-full",
-                _useful_line(text),
-                "free some space, then repeat",
-            )
+            return _disk_full(_useful_line(text))
     for number in (errno.EROFS, errno.EACCES, errno.EPERM):
         if os.strerror(number) in text:
             return RepositoryError(
@@ -156,6 +157,20 @@ def storage_error(text: str) -> RepositoryError | None:
                 "check the permissions of the git directory",
             )
     return None
+
+
+def _disk_full(line: str) -> RepositoryError:
+    return RepositoryError("disk-full", line, "free some space, then repeat")
+
+
+def _is_full(place: Path) -> bool:
+    """Whether nothing to speak of can be written at ``place``: git does not always say why."""
+    try:
+        facts = os.statvfs(place)
+    except OSError:
+        return False
+    no_inodes = facts.f_files > 0 and facts.f_favail == 0
+    return no_inodes or facts.f_bavail * facts.f_frsize < _LEAST
 
 
 @contextmanager

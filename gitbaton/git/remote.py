@@ -39,7 +39,7 @@ def _config(repo: Repository, how: str, key: str, value: str) -> None:
     if output.code and path.with_name("config.lock").exists():
         raise Busy("config-locked", f"another process holds {path}.lock")
     if output.code:
-        raise process.failure(output, args)
+        raise process.failure(output, args, repo.common_dir)
 
 
 def default_branch(repo: Repository) -> str | None:

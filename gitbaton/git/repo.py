@@ -31,6 +31,10 @@ _LEVELS = {
 }
 _QUOTED = r"'(?:[^']|'\\['!]')*'"
 _PARAMETER = re.compile(rf"(?P<key>{_QUOTED})(?P<equals>=(?P<value>{_QUOTED})?)?")
+_CHANGING_ATTRIBUTE = re.compile(
+    r"^[ \t]*[^#\s].*[ \t][-!]?(filter|merge|text|crlf|eol|ident|binary|working-tree-encoding)\b",
+    re.MULTILINE,
+)
 _OID_DIGITS = frozenset("0123456789abcdef")
 _CRUD = " \t\n.,:;<>\"\\'"
 
@@ -76,13 +80,38 @@ class Repository:
         """Whether objects may be missing here and can be fetched by git when they are needed."""
         return any(key.endswith(".promisor") for key in self.config_all("remote."))
 
+    def belongs_to(self, other: Repository) -> bool:
+        """Whether both are worktrees of one repository."""
+        try:
+            return os.path.samefile(self.common_dir, other.common_dir)
+        except OSError:
+            return False
+
     def require_history(self) -> None:
-        """Refuse a shallow clone, whose ancestry cannot be trusted."""
+        """Refuse a shallow clone, or one with grafts: its ancestry cannot be trusted."""
         if self.is_shallow:
             raise RepositoryError(
                 "shallow-clone",
                 "this clone is shallow, and its history is needed",
                 "run: git fetch --unshallow",
+            )
+        grafts = self.common_dir / "info" / "grafts"
+        if _content(grafts).strip():
+            raise RepositoryError(
+                "grafts",
+                f"{grafts} gives commits other parents than they have",
+                "remove it; git-baton reads history as it was written",
+            )
+
+    def require_attributes(self) -> None:
+        """Refuse attributes that no commit holds and that change what commits check out or merge
+        to: any worker can write them."""
+        attributes = self.common_dir / "info" / "attributes"
+        if _CHANGING_ATTRIBUTE.search(_content(attributes)):
+            raise RepositoryError(
+                "untracked-attributes",
+                f"{attributes} changes what is checked out and merged, but is in no commit",
+                "move its lines into a committed .gitattributes",
             )
 
     def writable_or_refuse(self) -> None:
@@ -202,6 +231,13 @@ def common_dir_of(git_dir: Path) -> Path:
     except FileNotFoundError:
         return git_dir
     return Path(os.path.normpath(git_dir / named))
+
+
+def _content(path: Path) -> str:
+    try:
+        return path.read_text(errors="surrogateescape")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
 
 
 def clean_name(text: str) -> str:

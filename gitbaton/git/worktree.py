@@ -44,15 +44,18 @@ __all__ = [
     "commit_all",
     "dirty_paths",
     "head_ref",
+    "is_ours",
     "move_checked_out",
     "registered",
     "remove",
+    "require_available",
     "status",
     "untracked",
 ]
 
 _MAKING = "initializing"  # git's own word for it
 _REMOVING = "removing"
+_AWAY = "move it away, or have worktrees elsewhere: git config baton.worktreeDir FOLDER"
 
 
 class WorktreeInfo(NamedTuple):
@@ -84,25 +87,27 @@ def add(repo: Repository, path: Path, branch_ref: str, commit: str) -> None:
     _require_free(path)
     if there is None:
         refs.cas(repo, branch_ref, None, commit, "branch: created by git-baton", ours=True)
-    _make(repo, path, f"ref: {branch_ref}\n", commit)
+    _make(repo, path, f"ref: {branch_ref}\n", commit, sparse=True)
 
 
 def add_detached(repo: Repository, path: Path, commit: str) -> None:
-    """Make a worktree at ``path`` with ``commit`` checked out and no branch."""
+    """Make a worktree at ``path`` with all of ``commit`` checked out, never sparse, no branch."""
     _require_free(path)
-    _make(repo, path, f"{commit}\n", commit)
+    _make(repo, path, f"{commit}\n", commit, sparse=False)
 
 
-def remove(repo: Repository, path: Path, force: bool) -> None:
+def remove(repo: Repository, path: Path, force: bool, *, recorded: bool = False) -> None:
     """Remove the worktree recorded at ``path``: its directory, then git's record of it.
 
-    Whatever is half made, half removed or deleted by hand is finished. Without ``force`` it is
-    refused when something is uncommitted there (``worktree-dirty``), it is locked
-    (``worktree-locked``), or the directory is no worktree of this repository any more.
+    Whatever is half made, half removed or deleted by hand is finished. What `is_ours` denies is
+    refused (``not-a-worktree``) whatever ``force`` says; without it also what is locked
+    (``worktree-locked``) or has something uncommitted (``worktree-dirty``).
     """
-    real = Path(os.path.realpath(path))
+    real = _real(path)
     if repo.common_dir.is_relative_to(real):
         raise Refused("not-a-worktree", f"{path} holds the repository itself")
+    if not is_ours(repo, path, recorded=recorded):
+        raise Refused("not-a-worktree", f"{path} is no worktree of this repository", _AWAY)
     records = _records_at(repo, real)
     interrupted = any(info.locked in (_MAKING, _REMOVING) for info in records)
     if not force and not interrupted:
@@ -115,6 +120,34 @@ def remove(repo: Repository, path: Path, force: bool) -> None:
             _remove_directory(real)
         for info in records:
             _remove_directory(info.git_dir)
+
+
+def is_ours(repo: Repository, path: Path, *, recorded: bool = False) -> bool:
+    """Whether what is at ``path`` may be removed for this repository: nothing, an empty directory,
+    a worktree whose ``.git`` leads here, or one on record here that lost its ``.git``. ``recorded``
+    says that the caller has a record of it, whether git still has one or not.
+
+    Folders of worktrees may be shared by repositories, and a worker can put a link anywhere.
+    """
+    if path.is_symlink():
+        return False
+    if not os.path.lexists(path) or (path.is_dir() and not os.listdir(path)):
+        return True
+    try:
+        place = checkout.place_of(path)
+    except RepositoryError:
+        link = _text(path, ".git")
+    else:
+        return place.git_dir != place.common_dir and place.belongs_to(repo)
+    named = Path(os.path.normpath(path / (link or "").removeprefix("gitdir:").strip()))
+    lost = link is None or named.is_relative_to(repo.common_dir / "worktrees")
+    return lost and (recorded or bool(_records_at(repo, _real(path))))
+
+
+def require_available(repo: Repository, path: Path) -> None:
+    """Raise `Refused` ``directory-exists`` if `is_ours` denies what is at ``path``."""
+    if not is_ours(repo, path):
+        raise _exists(path)
 
 
 def registered(repo: Repository) -> dict[Path, WorktreeInfo]:
@@ -132,36 +165,49 @@ def checked_out_at(repo: Repository, ref: str) -> Path | None:
     wanted = f"ref: {ref}"
     if _text(repo.common_dir, "HEAD") == wanted and repo.main_worktree is not None:
         return repo.main_worktree
-    for git_dir, path in _linked(repo):
-        if _text(git_dir, "HEAD") == wanted and (path / ".git").exists():
-            return path
+    for name in _record_names(repo):
+        git_dir = repo.common_dir / "worktrees" / name
+        if _text(git_dir, "HEAD") == wanted:
+            path = _recorded_path(git_dir)
+            if path is not None and (path / ".git").exists():
+                return path
     return None
 
 
 def _require_free(path: Path) -> None:
-    if os.path.lexists(path) and not (path.is_dir() and not os.listdir(path)):
-        raise Refused("directory-exists", f"{path} exists already", "remove it, or move it away")
+    empty = path.is_dir() and not path.is_symlink() and not os.listdir(path)
+    if os.path.lexists(path) and not empty:
+        raise _exists(path)
 
 
-def _make(repo: Repository, path: Path, head: str, commit: str) -> None:
+def _exists(path: Path) -> Refused:
+    return Refused("directory-exists", f"{path} exists already", _AWAY, {"worktree": str(path)})
+
+
+def _real(path: Path) -> Path:
+    """``path`` without links above it; one at ``path`` itself is never followed."""
+    return Path(os.path.realpath(path.parent)) / path.name
+
+
+def _make(repo: Repository, path: Path, head: str, commit: str, *, sparse: bool) -> None:
     with process.file_errors("worktree-failed", f"no worktree could be made at {path}"):
         path.mkdir(parents=True, exist_ok=True)
         real = Path(os.path.realpath(path))
         for stale, recorded in _linked(repo, _record_name(real)):
             if recorded == real:  # its directory was deleted by hand
                 _remove_directory(stale)
-        git_dir = _new_record(repo, real, head)
+        git_dir = _new_record(repo, real, head, sparse)
         _write(real / ".git", f"gitdir: {git_dir}\n")
-    args = ["-c", "core.hooksPath=/dev/null", "-c", "submodule.recurse=false"]
+    settings = ("-c", "submodule.recurse=false") if sparse else checkout.EXACT
     try:
-        process.git([*args, "read-tree", "-m", "-u", commit], real)
+        process.git([*checkout.NO_HOOKS, *settings, "read-tree", "-m", "-u", commit], real)
     except RepositoryError:
         remove(repo, real, force=True)
         raise
     (git_dir / "locked").unlink()
 
 
-def _new_record(repo: Repository, real: Path, head: str) -> Path:
+def _new_record(repo: Repository, real: Path, head: str, sparse: bool) -> Path:
     """A directory below ``worktrees`` that from its first moment says whose it is.
 
     It is locked, against ``git worktree prune``, until the files are there.
@@ -173,7 +219,8 @@ def _new_record(repo: Repository, real: Path, head: str) -> Path:
     _write(begun / "gitdir", f"{real / '.git'}\n")
     _write(begun / "commondir", "../..\n")
     _write(begun / "HEAD", head)
-    _inherit_sparseness(repo, begun)
+    if sparse:
+        _inherit_sparseness(repo, begun)
     home = repo.common_dir / "worktrees"
     home.mkdir(exist_ok=True)
     base = _record_name(real)
@@ -195,15 +242,15 @@ def _record_name(real: Path) -> str:
 
 
 def _inherit_sparseness(repo: Repository, git_dir: Path) -> None:
-    """As git does: a worktree made from a sparse one is sparse, with settings of its own."""
-    settings = repo.git_dir / "config.worktree"
+    """A worktree is sparse if the main one is; the one called from may be that of a worker."""
+    settings = repo.common_dir / "config.worktree"
     if settings.is_file():
         shutil.copyfile(settings, git_dir / "config.worktree")
         config = pygit2.Config(str(git_dir / "config.worktree"))
         for key in ("core.bare", "core.worktree"):
             if key in config:
                 del config[key]
-    patterns = repo.git_dir / "info" / "sparse-checkout"
+    patterns = repo.common_dir / "info" / "sparse-checkout"
     if patterns.is_file():
         (git_dir / "info").mkdir()
         shutil.copyfile(patterns, git_dir / "info" / "sparse-checkout")
@@ -258,15 +305,25 @@ def _linked(repo: Repository, name: str = "") -> Iterator[tuple[Path, Path]]:
 
     With ``name``, only of those whose git directory is called so, or begins so.
     """
-    home = repo.common_dir / "worktrees"
+    for one in _record_names(repo):
+        git_dir = repo.common_dir / "worktrees" / one
+        if one.startswith(name) and (path := _recorded_path(git_dir)) is not None:
+            yield git_dir, path
+
+
+def _record_names(repo: Repository) -> list[str]:
     try:
-        found = sorted(os.listdir(home))
+        return sorted(os.listdir(repo.common_dir / "worktrees"))
     except FileNotFoundError:
-        return
-    for git_dir in (home / one for one in found if one.startswith(name)):
-        link = _text(git_dir, "gitdir")
-        if link is not None:
-            yield git_dir, Path(os.path.dirname(os.path.normpath(os.path.join(git_dir, link))))
+        return []
+
+
+def _recorded_path(git_dir: Path) -> Path | None:
+    """The top of the worktree that ``git_dir`` belongs to, as it says itself."""
+    link = _text(git_dir, "gitdir")
+    if link is None:
+        return None
+    return Path(os.path.dirname(os.path.normpath(os.path.join(git_dir, link))))
 
 
 def _text(directory: Path, name: str) -> str | None:

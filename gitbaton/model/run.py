@@ -111,6 +111,15 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
     sealed_at: str
 
 
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker says it used. ``cost_usd`` is a decimal number as text, so that it stays
+    exact."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: str | None = None
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """``attempt.json``: one leased try at a ticket.
 
@@ -137,6 +146,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     resolved_commit: str | None = None
     conflicts: tuple[str, ...] = ()
     failure: Failure | None = None
+    usage: Usage | None = None
     sealed: Sealed | None = None
     accepted_digest: str | None = None
     merge_commit: str | None = None
@@ -244,8 +254,9 @@ class Advance(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     """The integration branch is being moved from ``old`` to ``new``.
 
     Everything that becomes true once it has moved is in here, so that whoever finds the intent can
-    finish it: merges of tickets, commits to record, receipts of such commits (by object id), and
-    tickets to reopen. ``worktree`` is the directory where the branch is checked out, if any.
+    finish it: merges of tickets, commits to record, receipts of such commits (by object id),
+    tickets to reopen, and what of the plan's ``source`` the branch then holds. ``worktree`` is the
+    directory where the branch is checked out, if any.
     """
 
     id: str
@@ -260,6 +271,7 @@ class Advance(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     recorded: tuple[Recorded, ...] = ()
     receipts: dict[str, str] = {}
     reopened: tuple[str, ...] = ()
+    source: PlanSource | None = None
 
 
 class Land(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="land"):

@@ -34,6 +34,7 @@ def status(status: Status) -> str:
         lines += wrapped(f"paused: {status.paused}", 2)
     if status.halt is not None:
         lines += style.failure(status.halt, 2)
+        lines += wrapped(f"hint: {status.halt.hint}", 2) if status.halt.hint else []
     lines += [f"  next: {line}" for line in _next(status)]
     if status.attempts:
         lines += ["", *_attempts(status.attempts)]

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from gitbaton.engine.worker import Held, SealResult
 
 
+_MARKERS = (" ", "", "x", "X", "-")
+"""What the boxes of a plan hold as a rule: open, done, canceled."""
+
+
 def batch(batch: ActionBatch) -> str:
     """What to do next, for somebody who drives the loop by hand."""
     lines = [f"{style.bold(batch.run)}  {style.state(batch.state)}"]
@@ -185,7 +189,9 @@ def would_remove(result: WouldRemove) -> str:
 
 
 def deleted(result: Deleted) -> str:
-    return _gone("would remove" if result.dry_run else "removed", result.removed, ())
+    if result.dry_run:
+        return _gone("would remove", result.would_remove, ())
+    return _gone("removed", result.removed, ())
 
 
 def _gone(word: str, names: Sequence[str], skipped: Sequence[Skipped]) -> str:
@@ -208,9 +214,10 @@ def plan(view: PlanView) -> str:
             lines += ["", style.bold(str(section)) if section else "(no section)"]
         needs = f"after {style.listed(ticket.needs, 4)}" if ticket.needs else ""
         state = "may start" if ticket.key in frontier else ticket.state
-        group.append(
-            (clean(ticket.key), state, clean(ticket.title), style.dim(needs) if needs else "")
-        )
+        # An open box may hold anything else than a space; most people mean something by it.
+        odd = ticket.marker not in _MARKERS
+        title = f"[{ticket.marker}] {ticket.title}" if odd else ticket.title
+        group.append((clean(ticket.key), state, clean(title), style.dim(needs) if needs else ""))
     lines += table(group, indent=2)
     lines += _commands(view)
     boxes = view.boxes
@@ -254,6 +261,8 @@ def settings(shown: Shown) -> str:
         origin = "" if setting.origin == "default" else f"  ({setting.origin})"
         key = f"baton.{setting.key}"
         lines.append(f"{style.bold(key)} = {clean(value)}{origin}")
+        if setting.error:
+            lines += [click.style(line, fg="red") for line in wrapped(f"error: {setting.error}", 4)]
         lines += [style.dim(line) for line in wrapped(setting.meaning, 4)]
     return style.joined(lines)
 

@@ -6,7 +6,8 @@ canceled or dropped ticket holds nobody up.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from itertools import pairwise
 
 from gitbaton.model.plan import Plan, Ticket
 from gitbaton.model.run import Live, RunState, TicketState
@@ -90,6 +91,21 @@ def recount(state: RunState) -> RunState:
 
 def predecessors(plan: Plan, ticket: Ticket) -> tuple[str, ...]:
     """The keys a ticket waits for directly: what it needs, and the nearest lower level."""
-    lower = max((t.level for t in plan.tickets if t.level < ticket.level), default=None)
-    waits = {t.key for t in plan.tickets if t.level == lower} | set(ticket.needs)
-    return tuple(t.key for t in plan.tickets if t.key in waits)
+    return next(needs for t, needs in all_predecessors(plan) if t.key == ticket.key)
+
+
+def all_predecessors(plan: Plan) -> Iterator[tuple[Ticket, tuple[str, ...]]]:
+    """Each ticket with its `predecessors`, in plan order; the time is that of what comes out."""
+    place = {ticket.key: at for at, ticket in enumerate(plan.tickets)}
+    levels: dict[int, list[str]] = {}
+    for ticket in plan.tickets:
+        levels.setdefault(ticket.level, []).append(ticket.key)
+    ascending = sorted(levels)
+    below = {level: tuple(levels[lower]) for lower, level in pairwise(ascending)}
+    for ticket in plan.tickets:
+        nearest = below.get(ticket.level, ())
+        needs = [key for key in ticket.needs if key in place]
+        if needs:
+            yield ticket, tuple(sorted({*nearest, *needs}, key=place.__getitem__))
+        else:
+            yield ticket, nearest

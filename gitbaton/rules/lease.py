@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from datetime import timedelta
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gitbaton.clock import Moment
+from gitbaton.clock import Moment, parse_stamp, stamp
 from gitbaton.errors import Refused
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.run import Attempt, Lease, RunState
@@ -71,6 +72,11 @@ def remaining(lease: Lease, now: Moment, sighting: Sighting | None = None) -> fl
     if sighting is None or (sighting.beat, sighting.boot) != (lease.beat, now.boot):
         return window
     return sighting.monotonic + window - now.monotonic
+
+
+def expires_at(lease: Lease) -> str:
+    """When the lease expires unless it is renewed: wall time, for display."""
+    return stamp(parse_stamp(lease.renewed_at) + timedelta(seconds=lease.ttl_seconds))
 
 
 def is_expired(lease: Lease, now: Moment, sighting: Sighting | None = None) -> bool:

@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 from gitbaton.model.plan import Mark, Plan, Ticket
 from gitbaton.model.run import Live, RunState
-from gitbaton.rules.state import attempts_of, with_live
+from gitbaton.rules.state import attempts_of, stays_resolved, with_live
+
+UNTICKED = "is no longer ticked"
 
 
 def opening(plan: Plan) -> Live:
@@ -102,9 +104,21 @@ def _warnings(new: Plan, texts: Mapping[str, str], by_hand: Collection[str]) -> 
         if texts.get(ticket.key, ticket.digest) != ticket.digest:
             what = "was resolved before its text changed"
         elif ticket.key in by_hand and ticket.mark == "open":
-            what = "is no longer ticked"
+            what = UNTICKED
         if what:
-            yield (
-                f"{ticket.key} {what}, but stays resolved: "
-                f"`git baton reopen {ticket.key}` makes it claimable again"
-            )
+            yield _warning(ticket.key, what)
+
+
+def _warning(key: str, what: str) -> str:
+    return f"{key} {what}, {stays_resolved(key)}"
+
+
+def note_ticks(state: RunState, before: Collection[str], after: Collection[str]) -> RunState:
+    """``state`` with a warning for each ticket that a receipt resolved and whose box was ticked
+    ``before`` in the source of the plan but is not in the reading ``after``; a tick that came back
+    takes its warning away."""
+    resolved = resolved_by_receipt(state)
+    found = [_warning(key, UNTICKED) for key in before if key in resolved and key not in after]
+    over = {_warning(key, UNTICKED) for key in after}
+    warnings = (w for w in (*state.live.warnings, *found) if w not in over)
+    return with_live(state, warnings=tuple(dict.fromkeys(warnings)))

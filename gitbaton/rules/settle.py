@@ -34,6 +34,7 @@ from gitbaton.rules.state import (
     put,
     record,
     remember_failure,
+    stays_resolved,
     with_live,
     without_intent,
 )
@@ -90,9 +91,10 @@ def end(state: RunState, attempt: Attempt, code: str, message: str, now: Moment)
 
 
 def expire(
-    state: RunState, now: Moment, sightings: Mapping[str, Sighting]
+    state: RunState, now: Moment, sightings: Mapping[str, Sighting], said: Mapping[AttemptId, str]
 ) -> tuple[RunState, tuple[AttemptId, ...]]:
-    """Every working attempt whose lease has run out is ``unknown: lease-expired``."""
+    """Every working attempt whose lease has run out is ``unknown: lease-expired``; ``said`` is what
+    else the next worker should know of it."""
     expired = [
         a
         for a in state.live.attempts.values()
@@ -100,6 +102,7 @@ def expire(
     ]
     for attempt in expired:
         message = f"no heartbeat for {attempt.lease.ttl_seconds} seconds"
+        message = "\n".join(filter(None, (message, said.get(attempt.id))))
         state = end(state, attempt, "lease-expired", message, now)
     return state, tuple(a.id for a in expired)
 
@@ -181,7 +184,12 @@ def finish(state: RunState, intent: Advance, now: Moment) -> RunState:
     files = {commit_path(oid): text.encode() for oid, text in intent.receipts.items()}
     state = replace(
         state,
-        run=replace(state.run, tip=intent.new, recorded=(*state.run.recorded, *intent.recorded)),
+        run=replace(
+            state.run,
+            tip=intent.new,
+            recorded=(*state.run.recorded, *intent.recorded),
+            source=intent.source or state.run.source,
+        ),
         files={**state.files, **files},
         parents=(*state.parents, intent.new),
     )
@@ -238,6 +246,8 @@ def landed(state: RunState, intent: Land) -> RunState:
 def reopen_ticket(state: RunState, key: str) -> RunState:
     """A ticket is claimable again and its count of attempts starts anew."""
     live = state.live
+    told = tuple(w for w in live.warnings if not w.endswith(stays_resolved(key)))
+    state = with_live(state, warnings=told)
     if key not in live.missing:
         order = {t.key: n for n, t in enumerate(state.plan.tickets)}
         missing = tuple(sorted((*live.missing, key), key=lambda k: order.get(k, len(order))))

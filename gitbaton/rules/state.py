@@ -66,6 +66,11 @@ def without_intent(state: RunState, intent_id: str) -> RunState:
     return replace(state, intents={k: i for k, i in state.intents.items() if k != intent_id})
 
 
+def stays_resolved(key: str) -> str:
+    """The end of a warning about a resolved ticket; it holds until the ticket is reopened."""
+    return f"but stays resolved: `git baton reopen {key}` makes it claimable again"
+
+
 def attempts_of(live: Live, ticket: str) -> list[Attempt]:
     """The attempts of a ticket that are not terminal, oldest first."""
     return sorted((a for a in live.attempts.values() if a.ticket == ticket), key=lambda a: a.number)

@@ -140,6 +140,7 @@ class _Attempt:
         """Start the worker, seal, and do so again as often as that makes sense."""
         terms, prompt = self._terms, self._work.prompt
         refused = died = 0
+        retries, uncommitted = terms.retries, ""
         while True:
             before, began = self._tip(), time.monotonic()
             code = self._run_worker(prompt, refused)
@@ -163,11 +164,17 @@ class _Attempt:
                 return "completed"
             if terms.crew.stopping.is_set():
                 return "left"
-            if refused >= terms.retries:
-                return self._fail(refusal.message, complaint(refusal, first=""))
+            said = _what_refused(refusal)
+            if said and said == uncommitted:
+                raise self._cannot_commit(said)
+            if said and not uncommitted:
+                retries += 1  # a hook may want something that the worker can do
+            uncommitted = said
+            if refused >= retries:
+                return self._fail(refusal.message, details(refusal))
             refused += 1
             what = "checks failed" if refusal.code == "checks-failed" else refusal.message
-            terms.view.event(self._name, f"{what}, again ({refused}/{terms.retries})", bad=True)
+            terms.view.event(self._name, f"{what}, again ({refused}/{retries})", bad=True)
             prompt = self._work.prompt + complaint(refusal)
 
     def _fail(self, headline: str, details: str) -> Outcome:
@@ -279,12 +286,27 @@ class _Attempt:
     def _tip(self) -> str | None:
         return refs.read(self._ctx.repo, self._ref)
 
+    def _cannot_commit(self, said: str) -> NeedsPerson:
+        return NeedsPerson(
+            "commit-failed",
+            f"what the worker left cannot be committed: {said}",
+            f"see what `git commit` says in {self._work.cwd}, repair that, then run again",
+        )
+
     def _no_such_command(self, code: int) -> NeedsPerson:
         return NeedsPerson(
             "worker-cannot-start",
             f"the worker's command {describe(code)}: {self._template}",
             f"correct the command; its output is in {self._dir / LOG}",
         )
+
+
+def _what_refused(refusal: BatonError) -> str:
+    """The first line of what git or a hook said against a commit; empty for other refusals."""
+    if refusal.code != "commit-failed":
+        return ""
+    output = str(refusal.payload.get("output", ""))
+    return next((line.strip() for line in output.splitlines() if line.strip()), refusal.message)
 
 
 def commit_message(work: Work) -> str:
@@ -302,10 +324,14 @@ You have worked on this before; your work is in this worktree, and it was refuse
 """
 
 
-def complaint(refusal: BatonError, first: str = _AGAIN) -> str:
+def complaint(refusal: BatonError) -> str:
     """What a worker is told when it starts again, as the end of its prompt."""
-    parts = [first] if first else []
-    parts.append(f"{refusal.message}\n")
+    return "\n".join((_AGAIN, f"{refusal.message}\n", details(refusal)))
+
+
+def details(refusal: BatonError) -> str:
+    """What a refusal says beyond its message: the hint, and what red checks printed."""
+    parts = []
     if refusal.hint:
         parts.append(f"{refusal.hint}\n")
     checks = refusal.payload.get("checks", ())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ from gitbaton.engine.context import Context
 from gitbaton.errors import Interrupted, Refused, UsageError
 from gitbaton.model.action import ActionBatch, Wait
 from gitbaton.model.plan import Order, Unit
-from gitbaton.runner import live
+from gitbaton.runner import live, process
 from gitbaton.runner.agents import agent_command, fill, missing_program
 from gitbaton.runner.attempt import Crew, Terms
 from gitbaton.runner.loop import Limits, Loop
@@ -60,7 +61,8 @@ def run_loop(
 
     ``retries`` is how often a worker is started again inside one attempt after a refused seal;
     ``max_minutes`` and ``max_total_attempts`` (claims made by this call) end it ``blocked``. Raises
-    `Interrupted` after Ctrl-C, and what the engine raises.
+    `Interrupted` after Ctrl-C, and what the engine raises. An interrupted process is to end: in its
+    main thread further signals are ignored from then on.
     """
     template = _template(ctx, agent, command)
     if not 1 <= jobs <= MOST_JOBS:
@@ -91,10 +93,11 @@ def run_loop(
             ctx, template, retries, commit, presence.session, tuple(pauses), shown, leases, crew
         )
         loop = Loop(terms, run, jobs, Limits.of(max_minutes, max_total_attempts), first)
-        with _signals():
+        with _signals(loop) as signals:
             try:
                 return loop.go()
             except KeyboardInterrupt:
+                signals.stopping = True  # first of all: from here on nothing is raised
                 shown.say("stopping the workers; once more: at once")
                 loop.stop()
                 raise Interrupted(
@@ -103,6 +106,7 @@ def run_loop(
                     "the same command goes on from here",
                 ) from None
             except BaseException:
+                signals.stopping = True
                 loop.stop()
                 raise
             finally:
@@ -161,22 +165,41 @@ def _preview(
     )
 
 
+class _Signals:
+    """What Ctrl-C does: the first ends the work, the second the wait for the workers, and the third
+    the process, should even that not be over.
+
+    While the workers are ``stopping`` nothing is raised, wherever the main thread is.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self.count = 0
+        self.stopping = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+        if self.stopping and self.count > 2:
+            process.kill_children()
+            os._exit(Interrupted.exit_status)
+        if self.stopping or self.count > 1:
+            self._loop.hurry()
+        if not self.stopping:
+            raise KeyboardInterrupt
+
+
 @contextlib.contextmanager
-def _signals() -> Iterator[None]:
+def _signals(loop: Loop) -> Iterator[_Signals]:
     """SIGTERM and SIGHUP interrupt as Ctrl-C does; what was ignored stays ignored."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
+    handler = _Signals(loop)
     kept: dict[signal.Signals, Any] = {}
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            kept[number] = signal.signal(number, interrupt)
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                kept[number] = signal.signal(number, handler)
     try:
-        yield
+        yield handler
     finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
+        for number, before in kept.items():
+            # One more Ctrl-C must not end by itself a process that is about to say how it ended.
+            signal.signal(number, signal.SIG_IGN if handler.count else before)

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from gitbaton.engine import dispatch, reconcile
 from gitbaton.engine.context import Context, known_run, resolve_run
-from gitbaton.errors import BatonError
+from gitbaton.errors import BatonError, NeedsPerson
 from gitbaton.model.action import ActionBatch, Blocked, Dispatch, Recover, ResolveMerge, Wait
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.transitions import WORKING
@@ -32,6 +32,8 @@ from gitbaton.runner.session import GRACE, LEASE, Resumed, attempt_lock, resume
 from gitbaton.store import runs
 
 POLL = 2.0  # seconds between two looks at what others are doing
+LOOK = 0.1  # seconds between two looks at threads that have reported
+HURRY = 1.0  # seconds for a killed worker to be gone when somebody is impatient
 
 
 class Limits(NamedTuple):
@@ -73,7 +75,8 @@ class Loop:
         self._first = first
         self._busy: dict[str, threading.Thread] = {}
         self._backlog: deque[Resumed] = deque()
-        self._reports: queue.SimpleQueue[Ended] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
+        self._hurried = False
         self._sealed: dict[str, Work] = {}
         self._told: set[str] = set()
 
@@ -88,6 +91,10 @@ class Loop:
                 return self._limit(batch, "max-minutes", over)
             if self._busy:
                 ended = self._collect()
+                stuck = next((r for r in ended if isinstance(r.error, NeedsPerson)), None)
+                if stuck is not None:
+                    self.stop()
+                    return self._stuck(batch, stuck)
                 if ended:
                     batch = self._settle(ended, batch)
             elif batch.state in ("complete", "blocked", "paused"):
@@ -102,16 +109,20 @@ class Loop:
                 batch = self._accept(self._actions())
 
     def stop(self) -> None:
-        """Stop all workers and leave everything resumable; a second Ctrl-C shortens the wait."""
+        """Stop all workers and leave everything resumable; `hurry` shortens the wait."""
         crew = self._terms.crew
-        with contextlib.suppress(KeyboardInterrupt):
-            crew.stop(signal.SIGTERM)
-            self._join(GRACE)
+        crew.stop(signal.SIGTERM)
+        self._join(GRACE, lambda: self._hurried)
         crew.stop(signal.SIGKILL)
         process.kill_children()  # checks of seals; the main thread's own have ended
-        self._join(GRACE)
+        self._join(HURRY if self._hurried else GRACE)
         for resumed in self._backlog:
             resumed.lock.release()
+
+    def hurry(self) -> None:
+        """Let `stop` wait for no worker; a signal handler may call this."""
+        self._hurried = True
+        self._reports.put(None)  # of all that could wake a thread, this alone is reentrant
 
     def nothing_left(self) -> bool:
         """Whether no attempt of this session waits to be resumed."""
@@ -226,7 +237,7 @@ class Loop:
             return []
         while not self._reports.empty():
             ended.append(self._reports.get())
-        return ended
+        return [report for report in ended if report is not None]
 
     def _settle(self, ended: list[Ended], batch: ActionBatch) -> ActionBatch:
         """Reconcile what ended; the sealed ones together as far as the engine does so."""
@@ -290,10 +301,28 @@ class Loop:
         )
         return replace(batch, state="blocked", actions=(blocked,))
 
-    def _join(self, seconds: float) -> None:
+    def _stuck(self, batch: ActionBatch, report: Ended) -> ActionBatch:
+        """What is said when an attempt met with something that none of its successors can mend."""
+        error = report.error
+        assert isinstance(error, NeedsPerson)
+        blocked = Blocked(
+            code=error.code,
+            reason=error.message,
+            hint=error.hint,
+            assignment=report.work.assignment,
+        )
+        return replace(batch, state="blocked", actions=(blocked,))
+
+    def _join(self, seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
+        """Wait until the threads of all attempts have ended, or it is ``enough``."""
         deadline = time.monotonic() + seconds
-        for thread in self._busy.values():
-            thread.join(max(0.0, deadline - time.monotonic()))
+        while not enough() and any(thread.is_alive() for thread in self._busy.values()):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            with contextlib.suppress(queue.Empty):
+                # A thread reports just before it ends, so the last report is not quite the end.
+                self._reports.get(timeout=min(left, LOOK))
 
     # --- telling --------------------------------------------------------------------------------
 

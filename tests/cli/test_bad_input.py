@@ -106,6 +106,102 @@ def test_setting_that_cannot_be_read(baton: Baton, repo: Path) -> None:
     assert "baton.capacity" in done.err
 
 
+def test_settings_are_shown_when_one_cannot_be_read(baton: Baton, repo: Path) -> None:
+    subprocess.run(["git", "config", "baton.leaseSeconds", "abc"], check=True)
+    assert "baton.leaseSeconds is 'abc'" in baton("status").err
+    done = baton("config")
+    assert done.status == 0
+    assert "baton.leaseSeconds = abc  (local)" in done.out
+    assert "error: baton.leaseSeconds is 'abc'" in " ".join(done.out.split())
+    settings = {s["key"]: s["error"] for s in baton("config", "--json").json["settings"]}
+    assert [key for key, error in settings.items() if error] == ["leaseSeconds"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["config"],
+        ["doctor"],
+        ["actions", "--session", "s", "--verify", "true"],
+        ["run", "--command", "true", "--dry-run"],
+    ],
+    ids=" ".join,
+)
+def test_setting_without_effect_is_told(baton: Baton, repo: Path, args: list[str]) -> None:
+    subprocess.run(["git", "config", "baton.requireSignature", "true"], check=True)
+    done = baton(*args)
+    assert "baton.requiresignature means nothing" in done.err
+
+
+BYTES = "a\udcff"  # as the system gives a byte that is not UTF-8
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["show", BYTES],
+        ["abandon", BYTES],
+        ["adopt", BYTES],
+        ["heartbeat", BYTES],
+        ["verify", BYTES],
+        ["seal", "--finding", BYTES],
+        ["reconcile", BYTES, "--outcome", "failed", "--session", "s"],
+        ["reconcile", "a/1@1", "--outcome", "failed", "--session", BYTES],
+        ["pause", "--reason", BYTES],
+        ["tasks", "check", "add-files", BYTES],
+        ["run", "--command", BYTES],
+        ["notes", "rebuild", BYTES],
+        [BYTES],
+    ],
+    ids=ascii,
+)
+def test_argument_that_is_not_utf_8(process: Baton, repo: Path, args: list[str]) -> None:
+    before = _everything(repo)
+    done = process(*args)
+    assert done.status == 2
+    assert len(done.err.splitlines()) == 2
+    assert "this is a bug" not in done.err
+    assert process(*args, "--json").json
+    assert _everything(repo) == before
+
+
+def test_repository_whose_path_is_not_utf_8(process: Baton, repo: Path) -> None:
+    other = repo.parent / BYTES
+    try:
+        repo.rename(other)
+    except OSError:
+        pytest.skip("this file system takes text only")
+    done = process("status", cwd=other)
+    assert done.status == 1
+    assert "not UTF-8" in done.err
+    assert process("plan", "--json", cwd=other).json["error"]["code"] == "path-not-utf-8"
+    assert process("demo", str(other / "demo")).status == 2
+
+
+@pytest.mark.parametrize("option", ["--plan-from", "--project"])
+def test_path_that_is_too_long(baton: Baton, repo: Path, option: str) -> None:
+    done = baton("plan", option, "a" * 3000)
+    assert done.status == 2
+    assert "this is a bug" not in done.err
+    assert len(done.err) < 500
+
+
+def test_namespace_of_git_hides_nothing(
+    baton: Baton, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert baton("actions", "--session", "s", "--verify", "true").status == 0
+    monkeypatch.setenv("GIT_NAMESPACE", "ns")
+    assert baton("status", "add-files").status == 0
+
+
+def test_token_file_that_is_empty(baton: Baton, repo: Path) -> None:
+    assert baton("actions", "--session", "s", "--verify", "true").status == 0
+    (repo / ".git/baton/attempts/add-files/1.1-a1/token").write_text("")
+    done = baton("heartbeat", "add-files/1.1@1")
+    assert done.status == 1
+    assert "is empty" in done.err
+
+
 def _everything(top: Path) -> dict[str, bytes]:
     """Every file of the repository but the index, whose times git may refresh."""
     return {

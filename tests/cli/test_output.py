@@ -161,6 +161,8 @@ def test_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
         (errno.EDQUOT, "disk-full"),
         (errno.EROFS, "repository-read-only"),
         (errno.EACCES, "permission-denied"),
+        (errno.ENAMETOOLONG, "bad-path"),
+        (errno.EIO, "io-error"),
     ],
 )
 def test_failure_of_the_system_is_one_line(number: int, code: str) -> None:
@@ -175,6 +177,22 @@ def test_reader_that_leaves_is_no_error(repo: Path) -> None:
     for _ in range(3):
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
         assert done.stderr == ""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no such device")
+@pytest.mark.parametrize("args", ["plan", "plan --json", "nonsense --json", "-h"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_cannot_be_written(repo: Path, args: str, unbuffered: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"'{sys.executable}' -m gitbaton {args} >/dev/full"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("git-baton: the output could not be written: No space left")
+    assert len(done.stderr.splitlines()) == 2
 
 
 def _raising(error: BaseException) -> Callable[[], int]:

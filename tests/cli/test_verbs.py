@@ -62,7 +62,7 @@ def test_a_caller_of_its_own(baton: Baton, repo: Path, monkeypatch: pytest.Monke
     assert baton("land", "--json").json["fast_forward"] is True
     assert (repo / "2.1.txt").exists()
     gone = baton("delete", "add-files", "--dry-run", "--json").json
-    assert "refs/baton/runs/add-files" in gone["removed"]
+    assert "refs/baton/runs/add-files" in gone["would_remove"]
 
 
 def test_text_says_state_and_what_to_do(baton: Baton, repo: Path) -> None:

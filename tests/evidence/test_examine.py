@@ -213,3 +213,32 @@ def test_paths_that_are_no_utf8(work: Work) -> None:
     name = b"\xff.txt".decode(errors="surrogateescape")
     work.commit({name: "x\n"})
     assert work.examine().changed_files == ("\\xff.txt",)
+
+
+@pytest.mark.parametrize("name", ["..", ".git", ".GIT"])
+def test_a_path_that_no_checkout_would_write(work: Work, name: str) -> None:
+    blob = work.git("rev-parse", "HEAD:check.sh")
+    inner = _tree(work, f"100644 blob {blob}\t{name}\n")
+    tree = _tree(work, f"{work.git('ls-tree', 'HEAD')}\n040000 tree {inner}\tevil\n")
+    commit = work.git("commit-tree", "-p", "HEAD", "-m", "evil", tree)
+    work.git("update-ref", f"refs/heads/{BRANCH}", commit)
+    with pytest.raises(Refused) as refused:
+        work.examine()
+    assert refused.value.code == "bad-path"
+    assert f"evil/{name}" in refused.value.message
+
+
+def _tree(work: Work, listing: str) -> str:
+    done = subprocess.run(
+        ["git", "mktree"], cwd=work.top, input=listing, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+def test_a_worktree_that_leads_to_another_repository(work: Work, tmp_path: Path) -> None:
+    work.commit()
+    git(tmp_path, "init", "-q", "other")
+    (work.top / ".git").write_text(f"gitdir: {tmp_path / 'other' / '.git'}\n")
+    with pytest.raises(Refused) as refused:
+        work.examine()
+    assert refused.value.code == "worktree-missing"

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gitbaton.errors import Refused
+from gitbaton.errors import Refused, RepositoryError
 from gitbaton.evidence import seal, statement
 from gitbaton.model import codec
 from gitbaton.model.run import Failure
@@ -234,3 +234,33 @@ def test_the_subject_must_be_what_it_says(work: Work, receipt: bytes) -> None:
 def test_the_packet_must_be_the_recorded_one(work: Work, receipt: bytes) -> None:
     work.packet = msgspec.structs.replace(work.packet, title="another")
     assert "packet_sha256" in message(judged(work, receipt))
+
+
+@pytest.mark.parametrize(
+    "trick",
+    ["echo >> check.sh", "rm src/app.py", "git checkout -q HEAD~1", "git sparse-checkout set docs"],
+)
+def test_checks_that_change_the_commit_they_test_prove_nothing(work: Work, trick: str) -> None:
+    work.with_packet(checks=(trick,))
+    commit = work.commit()
+    with pytest.raises(Refused) as refused:
+        work.seal()
+    assert refused.value.code == "changed-while-sealing"
+    checks = seal.test_commit(
+        work.repo, work.settings, commit, (trick,), project_dir="", logs=work.logs
+    )
+    assert [check.green for check in checks] == [True, False]
+    assert "changed while its checks ran" in checks[-1].output_tail
+
+
+def test_attributes_that_no_commit_holds_seal_nothing(work: Work) -> None:
+    commit = work.commit()
+    attributes = work.repo.common_dir / "info" / "attributes"
+    attributes.write_text("*.py filter=better\n")
+    with pytest.raises(RepositoryError) as refused:
+        work.seal()
+    assert refused.value.code == "untracked-attributes"
+    with pytest.raises(RepositoryError):
+        seal.test_commit(
+            work.repo, work.settings, commit, ("true",), project_dir="", logs=work.logs
+        )

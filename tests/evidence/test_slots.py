@@ -202,5 +202,40 @@ def test_an_orphan_keeps_its_slot(work: Work, commits: tuple[str, str]) -> None:
         orphan = subprocess.Popen(["sleep", "60"], pass_fds=(slot.lock_fd,))
         with verification_worktree(work.repo, NONE, commits[0], project_dir="") as other:
             assert other.path != slot.path
+    assert use(work.repo, commits[0]) != slot.path  # given up, and still written to
     orphan.kill()
     orphan.wait()
+    assert use(work.repo, commits[0]) == slot.path
+
+
+def test_a_slot_is_never_sparse(path: Path, repo: Repository, commits: tuple[str, str]) -> None:
+    slot = use(repo, commits[1])
+    git(slot, "sparse-checkout", "set", "--no-cone", "/*", "!/added")
+    assert not (slot / "added").exists()
+    assert (use(repo, commits[1]) / "added").exists()
+    shutil.rmtree(slot)
+    git(path, "sparse-checkout", "set", "--no-cone", "/*", "!/added")
+    assert (use(open_repository(path), commits[1]) / "added").exists()
+
+
+def test_a_slot_replaced_by_a_link_is_left_alone(
+    repo: Repository, commits: tuple[str, str], tmp_path: Path
+) -> None:
+    slot = use(repo, commits[0])
+    shutil.rmtree(slot)
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").touch()
+    slot.symlink_to(tmp_path / "precious")
+    assert use(repo, commits[0]) != slot
+    remove_slots(repo, NONE)
+    assert (tmp_path / "precious" / "file").exists()
+
+
+def test_a_setup_must_leave_the_files_of_the_commit_alone(
+    repo: Repository, commits: tuple[str, str]
+) -> None:
+    settings = Settings(setup=("echo more >> added; touch made.tmp",))
+    with pytest.raises(BatonError) as error:
+        use(repo, commits[1], settings)
+    assert error.value.code == "setup-changed-files"
+    assert "added" in error.value.message

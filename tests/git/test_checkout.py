@@ -169,6 +169,36 @@ def test_nothing_of_a_detached_checkout_runs_hooks(
     assert not (top / "ran").exists()
 
 
+def test_altered_names_what_is_not_as_committed(repo_dir: Path, repo: Repository) -> None:
+    first = commit(repo_dir, {"a": "1\n", "b": "1\n", "c": "1\n"})
+    top = repo_dir.parent / "slot"
+    worktree.add_detached(repo, top, first)
+    write(top, {"new": "untracked"})
+    assert checkout.altered(top, first) == []
+    git(top, "update-index", "--assume-unchanged", "a")
+    write(top, {"a": "2\n"})
+    git(top, "sparse-checkout", "set", "--no-cone", "!/b", "/*", "!/c")
+    (top / "b").unlink(missing_ok=True)
+    assert checkout.altered(top, first) == ["a", "b", "c"]
+    checkout.checkout_detached(top, first)
+    assert checkout.altered(top, first) == []
+    assert (top / "c").exists()
+
+
+def test_what_is_checked_out_exactly_ignores_settings(
+    repo_dir: Path, repo: Repository, tmp_path: Path
+) -> None:
+    first = commit(repo_dir, {"a": "1\n"})
+    top = tmp_path / "slot"
+    worktree.add_detached(repo, top, first)
+    write(tmp_path, {"attributes": "* eol=crlf\n"})
+    git(repo_dir, "config", "core.attributesFile", str(tmp_path / "attributes"))
+    git(repo_dir, "config", "core.autocrlf", "true")
+    checkout.checkout_detached(top, first)
+    assert (top / "a").read_bytes() == b"1\n"
+    assert checkout.altered(top, first) == []
+
+
 # --- commit_all --------------------------------------------------------------------------------
 
 
@@ -317,3 +347,13 @@ def test_a_switched_worktree_and_a_held_index(
     with pytest.raises(Conflict) as caught:
         move(repo, repo_dir, head, new)
     assert caught.value.code == "worktree-switched"
+
+
+def test_a_lock_that_a_killed_git_left_in_a_linked_worktree(
+    repo_dir: Path, repo: Repository
+) -> None:
+    top = repo_dir.parent / "linked"
+    worktree.add(repo, top, "refs/heads/linked", commit(repo_dir, {"a": "1\n"}))
+    (checkout.place_of(top).git_dir / "index.lock").touch()
+    write(top, {"a": "2\n"})
+    assert checkout.commit_all(top, "done") == git(top, "rev-parse", "HEAD")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -53,9 +55,21 @@ def test_a_failure_is_one_line_with_a_code(repo_dir: Path) -> None:
         ("error: insufficient permission: Permission denied", "repository-read-only"),
     ],
 )
-def test_storage_failures_have_codes_of_their_own(said: str, code: str) -> None:
-    error = process.failure(process.Output(128, b"", said), ["add"])
+def test_storage_failures_have_codes_of_their_own(said: str, code: str, tmp_path: Path) -> None:
+    error = process.failure(process.Output(128, b"", said), ["add"], tmp_path)
     assert error.code == code
+
+
+@pytest.mark.parametrize(
+    ("free", "code"), [({"f_bavail": 3}, "disk-full"), ({"f_favail": 0}, "disk-full"), ({}, None)]
+)
+def test_a_full_disk_that_git_does_not_name(
+    free: dict[str, int], code: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = {"f_bavail": 1 << 20, "f_frsize": 4096, "f_files": 1 << 20, "f_favail": 9, **free}
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(**facts))
+    output = process.Output(128, b"", "error: unable to write file src/x\n")
+    assert process.failure(output, ["read-tree"], tmp_path).code == (code or "git-failed")
 
 
 def test_a_missing_directory_is_not_a_missing_git(tmp_path: Path) -> None:

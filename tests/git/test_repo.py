@@ -202,3 +202,35 @@ def test_an_unwritable_repository(repo: Repository, monkeypatch: pytest.MonkeyPa
     with pytest.raises(RepositoryError) as caught:
         repo.writable_or_refuse()
     assert caught.value.code == "repository-read-only"
+
+
+def test_grafts_are_no_history(repo_dir: Path, repo: Repository) -> None:
+    tip = commit(repo_dir, {"a": "1"})
+    repo.require_history()
+    (repo.common_dir / "info" / "grafts").write_text(f"{tip}\n")
+    with pytest.raises(RepositoryError) as caught:
+        repo.require_history()
+    assert caught.value.code == "grafts"
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("", True),
+        ("# *.c text\n", True),
+        ("*.c diff=cpp\nfilter export-ignore\n", True),
+        ("*.c filter=x\n", False),
+        ("# yes\n*.c  diff=cpp -merge\n", False),
+        ("[attr]mine eol=crlf\n", False),
+        ("* !text\n", False),
+        ("* working-tree-encoding=UTF-16\n", False),
+    ],
+)
+def test_attributes_that_no_commit_holds(repo: Repository, text: str, allowed: bool) -> None:
+    (repo.common_dir / "info" / "attributes").write_text(text)
+    if allowed:
+        repo.require_attributes()
+        return
+    with pytest.raises(RepositoryError) as caught:
+        repo.require_attributes()
+    assert caught.value.code == "untracked-attributes"

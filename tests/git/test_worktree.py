@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -113,12 +114,25 @@ def test_a_sparse_checkout_is_inherited(
 ) -> None:
     commit(repo_dir, {"big/x": "1", "small/y": "1"})
     git(repo_dir, "sparse-checkout", "set", "small")
-    worktree.add_detached(open_repository(repo_dir), top, git(repo_dir, "rev-parse", "HEAD"))
+    worktree.add(open_repository(repo_dir), top, BRANCH, git(repo_dir, "rev-parse", "HEAD"))
     assert sorted(os.listdir(top)) == [".git", "README", "small", "sp ace"]
     assert git(top, "status", "--porcelain") == ""
     assert worktree.status(top, fresh_index=True).clean
     (top / "small" / "y").unlink()
     assert worktree.status(top, fresh_index=True).entries == [(" D", "small/y")]
+
+
+def test_sparseness_comes_from_the_main_worktree_only(
+    repo_dir: Path, repo: Repository, head: str, top: Path, tmp_path: Path
+) -> None:
+    tip = commit(repo_dir, {"big/x": "1", "small/y": "1"})
+    worktree.add(repo, top, BRANCH, tip)
+    git(top, "sparse-checkout", "set", "small")
+    worktree.add(open_repository(top), tmp_path / "two", "refs/heads/two", tip)
+    assert (tmp_path / "two" / "big" / "x").exists()
+    git(repo_dir, "sparse-checkout", "set", "small")
+    worktree.add_detached(open_repository(repo_dir), tmp_path / "three", tip)
+    assert (tmp_path / "three" / "big" / "x").exists()
 
 
 def test_from_bare_and_linked(repo_dir: Path, head: str, tmp_path: Path) -> None:
@@ -169,8 +183,8 @@ def test_removal_spares_what_is_no_worktree(
     repo_dir: Path, repo: Repository, tmp_path: Path
 ) -> None:
     write(tmp_path, {"mine/file": "x"})
-    with pytest.raises(RepositoryError):
-        worktree.remove(repo, tmp_path / "mine", force=False)
+    with pytest.raises(Refused):
+        worktree.remove(repo, tmp_path / "mine", force=True)
     git(tmp_path, "init", "-q", "other")
     write(tmp_path, {"other/file": "x"})
     with pytest.raises(Refused):
@@ -179,6 +193,54 @@ def test_removal_spares_what_is_no_worktree(
         worktree.remove(repo, repo_dir, force=True)
     assert (tmp_path / "mine" / "file").exists()
     assert (tmp_path / "other" / "file").exists()
+
+
+def _of_another(path: Path, repo_dir: Path, head: str) -> None:
+    git(repo_dir.parent, "clone", "-q", str(repo_dir), "another")
+    git(repo_dir.parent / "another", "worktree", "add", "-q", "--detach", str(path), head)
+
+
+def _of_one_that_is_gone(path: Path, repo_dir: Path, head: str) -> None:
+    _of_another(path, repo_dir, head)
+    shutil.rmtree(repo_dir.parent / "another")
+
+
+def _of_a_former_one(path: Path, repo_dir: Path, head: str) -> None:
+    """As after the repository was cloned anew: the worktree leads to it, but it knows nothing."""
+    git(repo_dir, "worktree", "add", "-q", "--detach", str(path), head)
+    shutil.rmtree(repo_dir / ".git" / "worktrees")
+
+
+def _link_to_a_folder(path: Path, repo_dir: Path, head: str) -> None:
+    write(path.parent, {"precious/f": "x", "precious/d/f": "x"})
+    path.symlink_to("precious")
+
+
+def _link_to_a_worktree(path: Path, repo_dir: Path, head: str) -> None:
+    git(repo_dir, "worktree", "add", "-q", "--detach", str(path.parent / "mine"), head)
+    path.symlink_to("mine")
+
+
+@pytest.mark.parametrize(
+    "put",
+    [_of_another, _of_one_that_is_gone, _of_a_former_one, _link_to_a_folder, _link_to_a_worktree],
+)
+def test_only_what_is_ours_is_ever_removed(
+    put: Callable[[Path, Path, str], None], repo_dir: Path, repo: Repository, head: str, top: Path
+) -> None:
+    top.parent.mkdir()
+    put(top, repo_dir, head)
+    assert not worktree.is_ours(repo, top)
+    with pytest.raises(Refused) as caught:
+        worktree.remove(repo, top, force=True)
+    assert caught.value.code == "not-a-worktree"
+    with pytest.raises(Refused) as caught:
+        worktree.require_available(repo, top)
+    assert caught.value.code == "directory-exists"
+    with pytest.raises(Refused) as caught:
+        worktree.add_detached(repo, top, head)
+    assert caught.value.code == "directory-exists"
+    assert (top / "d" / "f").exists()
 
 
 def test_read_only_directories_do_not_stop_a_removal(

@@ -13,6 +13,7 @@ from gitbaton.plan import levels
 from gitbaton.plan.advice import overlap
 from gitbaton.plan.directives import seconds
 from gitbaton.plan.tasksmd import check_errors, read
+from gitbaton.rules.frontier import all_predecessors
 
 
 def plan(text: str, order: Order | None = None, unit: Unit | None = None) -> Plan:
@@ -436,3 +437,15 @@ def test_parallel_tickets_with_overlapping_paths() -> None:
 def test_overlap(one: str, other: str, meet: bool) -> None:
     assert overlap(one, other) is meet
     assert overlap(other, one) is meet
+
+
+def test_predecessors_are_what_is_needed_and_the_nearest_lower_level() -> None:
+    found = plan(
+        "## A\n\n- [ ] 1.1 a\n- [ ] 1.2 b\n\n## B\n\n- [ ] 2.1 c\n- [ ] 2.2 d (needs 2.1)\n"
+    )
+    assert {t.key: waited for t, waited in all_predecessors(found)} == {
+        "1.1": (),
+        "1.2": (),
+        "2.1": ("1.1", "1.2"),
+        "2.2": ("1.1", "1.2", "2.1"),
+    }

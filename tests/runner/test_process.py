@@ -60,13 +60,13 @@ def test_command_not_found_is_127(room: Path) -> None:
 
 
 def test_what_a_worker_leaves_running_is_ended(room: Path) -> None:
-    worker = start(room, "sleep 60 & echo $! >pid")
+    worker = start(room, "sleep 600 & echo $! >pid")
     assert worker.wait() == 0
     gone(int((room / "pid").read_text()))
 
 
 def test_a_signal_reaches_the_whole_group(room: Path) -> None:
-    worker = start(room, "mkfifo f; sleep 60 & echo $! >pid; echo x >f; wait")
+    worker = start(room, "mkfifo f; sleep 600 & echo $! >pid; echo x >f; wait")
     (room / "f").exists() or until_fifo(room / "f")
     (room / "f").read_text()
     worker.signal(signal.SIGTERM)
@@ -106,7 +106,7 @@ def test_a_worker_that_cannot_be_recorded_never_begins(room: Path) -> None:
 
 
 def test_an_orphan_is_ended_only_when_it_is_that_very_process(room: Path) -> None:
-    orphan = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    orphan = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
         right = process.Record(
             pgid=orphan.pid, started=process.start_time(orphan.pid) or "", boot=BOOT, session="s"
@@ -115,8 +115,8 @@ def test_an_orphan_is_ended_only_when_it_is_that_very_process(room: Path) -> Non
         assert not process.end_orphan(other, BOOT, 1)
         assert not process.end_orphan(right, "another boot", 1)
         assert orphan.poll() is None
-        assert process.end_orphan(right, BOOT, 5)
-        assert orphan.wait(5) == -signal.SIGTERM
+        assert process.end_orphan(right, BOOT, 60)
+        assert orphan.wait(60) == -signal.SIGTERM
         assert not process.end_orphan(right, BOOT, 1)
     finally:
         orphan.kill()
@@ -126,7 +126,7 @@ def test_an_orphan_is_ended_only_when_it_is_that_very_process(room: Path) -> Non
 def test_an_orphan_that_ignores_sigterm_is_killed(room: Path) -> None:
     read, write = os.pipe()
     orphan = subprocess.Popen(
-        ["sh", "-c", "trap '' TERM; echo ready; exec sleep 60"],
+        ["sh", "-c", "trap '' TERM; echo ready; exec sleep 600"],
         start_new_session=True,
         stdout=write,
     )
@@ -136,7 +136,7 @@ def test_an_orphan_that_ignores_sigterm_is_killed(room: Path) -> None:
         started = process.start_time(orphan.pid) or ""
         record = process.Record(pgid=orphan.pid, started=started, boot=BOOT, session="s")
         assert process.end_orphan(record, BOOT, 0.1)
-        assert orphan.wait(5) == -signal.SIGKILL
+        assert orphan.wait(60) == -signal.SIGKILL
     finally:
         os.close(read)
         orphan.kill()
@@ -148,7 +148,7 @@ def test_a_killed_runner_leaves_a_record_of_its_worker(room: Path) -> None:
     code = (
         "import os,sys\nfrom pathlib import Path\nfrom gitbaton.runner import process\n"
         "room=Path(sys.argv[1])\n"
-        "process.start('mkfifo f; echo x >f; sleep 60', room, env=dict(os.environ),"
+        "process.start('mkfifo f; echo x >f; sleep 600', room, env=dict(os.environ),"
         " stdin=room/'prompt', log=room/'log', record=room/'runner.json', boot='b', session='s')\n"
         "open(room/'ready').read()\n"
     )
@@ -160,7 +160,7 @@ def test_a_killed_runner_leaves_a_record_of_its_worker(room: Path) -> None:
     record = process.read_record(room / "runner.json")
     assert record is not None
     assert alive(record.pgid)
-    assert process.end_orphan(record, "b", 5)
+    assert process.end_orphan(record, "b", 60)
     gone(record.pgid)
 
 
@@ -179,7 +179,7 @@ def gone(pid: int) -> None:
     import select
 
     try:
-        assert select.select([fd], [], [], 10)[0], f"{pid} is alive"
+        assert select.select([fd], [], [], 60)[0], f"{pid} is alive"
     finally:
         os.close(fd)
 
@@ -187,7 +187,7 @@ def gone(pid: int) -> None:
 def until_fifo(path: Path) -> None:
     import time
 
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not path.exists():
         assert time.monotonic() < deadline
         time.sleep(0.005)

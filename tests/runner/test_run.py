@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import json
 import os
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -16,7 +19,7 @@ from typing import Any
 import pytest
 
 from gitbaton.engine.context import Context, open_context
-from gitbaton.errors import BatonError, Refused, UsageError
+from gitbaton.errors import Interrupted, Refused, UsageError
 from gitbaton.model.action import ActionBatch, Blocked, Complete
 from gitbaton.runner import live, process
 from gitbaton.runner.driver import run_loop
@@ -167,6 +170,9 @@ def test_retries_end_and_the_next_attempt_knows_why(runner: Runner) -> None:
     assert runner.lines.count("[1.1@1] checks failed, again (1/1)") == 1
     prompt = (runner.attempt_dir("1.1-a2") / "prompt.md").read_text()
     assert "never good" in prompt
+    packet = json.loads((runner.attempt_dir("1.1-a2") / "packet.json").read_text())
+    said = packet["previous_failure"]["message"].splitlines()
+    assert said.count(said[0]) == 1
     assert len(runner.states()) == 9
 
 
@@ -197,6 +203,26 @@ def test_a_commit_hook_that_refuses_is_told_to_the_worker(runner: Runner) -> Non
     assert runner(command, jobs=1).state == "complete"
 
 
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_commit_that_nobody_can_make_stops_the_run(runner: Runner, retries: int) -> None:
+    git(runner.path, "config", "commit.gpgSign", "true")
+    git(runner.path, "config", "gpg.program", "false")
+    batch = runner(f"{WRITE}; echo x >>tries-$BATON_TICKET", jobs=1, retries=retries)
+    assert batch.state == "blocked"
+    (blocked,) = batch.actions
+    assert isinstance(blocked, Blocked)
+    assert blocked.code == "commit-failed"
+    assert blocked.assignment == "add-it/1.1@1"
+    assert "gpg failed to sign" in blocked.reason
+    assert list(runner.states()) == ["1.1@1"]
+    assert set(runner.states().values()) <= {"leased", "spawned"}
+    git(runner.path, "config", "commit.gpgSign", "false")
+    assert runner(WRITE).state == "complete"
+    assert set(runner.states().values()) == {"succeeded"}
+    assert len(runner.states()) == 4  # nothing was used up
+    assert runner.show("tries-1.1").split() == ["x", "x"]
+
+
 def test_a_worker_that_dies_at_once_is_tried_again(runner: Runner) -> None:
     command = (
         f'n="$BATON_ATTEMPT_DIR/tries"; echo x >>"$n"; test $(wc -l <"$n") -ge 3 || exit 1; {WRITE}'
@@ -216,10 +242,9 @@ def test_a_worker_that_fails_is_tried_again_as_a_new_attempt(runner: Runner) -> 
 
 
 def test_a_command_that_does_not_exist_stops_everything(runner: Runner) -> None:
-    with pytest.raises(BatonError) as caught:
-        runner("no-such-agent --go")
-    assert caught.value.code == "worker-cannot-start"
-    assert caught.value.exit_status == 3
+    batch = runner("no-such-agent --go")
+    assert batch.state == "blocked"
+    assert [a.code for a in batch.actions if isinstance(a, Blocked)] == ["worker-cannot-start"]
     assert runner(WRITE).state == "complete"
     assert len(runner.states()) == 4  # nothing was used up
 
@@ -256,7 +281,7 @@ def test_a_limit_of_attempts(runner: Runner) -> None:
 
 
 def test_a_limit_of_time(runner: Runner) -> None:
-    batch = runner(f"{WRITE}; sleep 60", jobs=2, max_minutes=0.02)
+    batch = runner(f"{WRITE}; sleep 600", jobs=2, max_minutes=0.02)
     assert [a.code for a in batch.actions if isinstance(a, Blocked)] == ["max-minutes"]
     assert set(runner.states().values()) <= {"leased", "spawned"}
     assert len(runner.states()) == 2
@@ -308,7 +333,7 @@ def test_an_attempt_taken_away_ends_its_worker_only(runner: Runner) -> None:
     os.mkfifo(fifo)
     command = (
         f"if [ $BATON_TICKET@$BATON_ATTEMPT = 1.1@1 ]; then echo $$ >{shlex.quote(str(fifo))};"
-        f" sleep 60; fi; {WRITE}"
+        f" sleep 600; fi; {WRITE}"
     )
 
     def abandon() -> None:
@@ -317,7 +342,7 @@ def test_an_attempt_taken_away_ends_its_worker_only(runner: Runner) -> None:
 
     other = threading.Thread(target=abandon)
     other.start()
-    batch = runner(command, max_minutes=1, heartbeat=0.2)
+    batch = runner(command, max_minutes=5, heartbeat=0.2)
     other.join()
     assert batch.state == "complete"
     assert runner.states()["1.1@1"] == "abandoned"
@@ -331,7 +356,9 @@ import sys
 from pathlib import Path
 from gitbaton.engine.context import open_context
 from gitbaton.errors import BatonError
+from gitbaton.runner import loop
 from gitbaton.runner.driver import run_loop
+loop.GRACE = float(sys.argv[3])
 try:
     batch = run_loop(open_context(Path(sys.argv[1])), "add-it", agent=None, command=sys.argv[2],
                      jobs=3, checks=("true",), plain=True)
@@ -342,15 +369,28 @@ print(batch.state)
 """
 
 
-class Elsewhere:
-    """A runner in a process of its own, whose workers have begun."""
+class Impatient(live.View):
+    """Interrupts as soon as the run waits for others."""
 
-    def __init__(self, runner: Runner, tail: str) -> None:
+    def say(self, text: str, *, good: bool = False, bad: bool = False) -> None:
+        super().say(text, good=good, bad=bad)
+        if text.startswith("waiting:"):
+            raise KeyboardInterrupt
+
+
+STUBBORN = "trap '' TERM INT; while :; do sleep 600; done"
+
+
+class Elsewhere:
+    """A runner in a process of its own, whose workers have begun; ``grace`` is how many seconds
+    they have when they are stopped."""
+
+    def __init__(self, runner: Runner, tail: str, grace: float = 60) -> None:
         fifo = runner.path.parent / "begun"
         os.mkfifo(fifo)
         command = f"{WRITE}; echo $$ >{shlex.quote(str(fifo))}; {tail}"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(runner.path), command],
+            [sys.executable, "-c", SCRIPT, str(runner.path), command, str(grace)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -364,12 +404,20 @@ class Elsewhere:
         now = {pid: process.start_time(pid) for pid in self.workers}
         return [pid for pid in self.workers if now[pid] and now[pid] == self.started[pid]]
 
+    def until_gone(self) -> None:
+        """Wait for workers that were killed and that somebody else has to reap."""
+        for pid in self.alive():
+            with contextlib.suppress(ProcessLookupError):
+                fd = os.pidfd_open(pid)
+                assert select.select([fd], [], [], 60)[0], f"{pid} is alive"
+                os.close(fd)
+
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_then_resumed(runner: Runner, number: signal.Signals) -> None:
-    elsewhere = Elsewhere(runner, "exec sleep 60")
+    elsewhere = Elsewhere(runner, "exec sleep 600")
     elsewhere.process.send_signal(number)
-    out, err = elsewhere.process.communicate(timeout=20)
+    out, err = elsewhere.process.communicate(timeout=60)
     assert elsewhere.process.returncode == 130, err
     assert out.startswith("interrupted interrupted with 3 attempts")
     assert elsewhere.alive() == []
@@ -379,24 +427,37 @@ def test_interrupted_then_resumed(runner: Runner, number: signal.Signals) -> Non
 
 
 def test_interrupted_twice_does_not_wait(runner: Runner) -> None:
-    elsewhere = Elsewhere(runner, "trap '' TERM INT; while :; do sleep 60; done")
+    elsewhere = Elsewhere(runner, STUBBORN, grace=600)
     elsewhere.process.send_signal(signal.SIGINT)
     assert elsewhere.process.stderr is not None
     while "stopping" not in elsewhere.process.stderr.readline():
         pass
     elsewhere.process.send_signal(signal.SIGINT)
-    elsewhere.process.communicate(timeout=4)
-    assert elsewhere.process.returncode == 130
+    out, err = elsewhere.process.communicate(timeout=60)
+    assert elsewhere.process.returncode == 130, err
+    assert out.startswith("interrupted interrupted with 3 attempts")
     assert elsewhere.alive() == []
+
+
+def test_interrupted_at_every_moment_of_its_end(runner: Runner) -> None:
+    """However often it is, the process ends by itself, and so do the workers."""
+    elsewhere = Elsewhere(runner, STUBBORN, grace=600)
+    while elsewhere.process.poll() is None:
+        elsewhere.process.send_signal(signal.SIGINT)
+    _, err = elsewhere.process.communicate(timeout=60)
+    assert elsewhere.process.returncode == 130, err
+    elsewhere.until_gone()
+    assert runner(WRITE).state == "complete"
+    assert sorted(runner.states()) == ["1.1@1", "1.2@1", "1.3@1", "2.1@1"]
 
 
 def test_killed_then_resumed(runner: Runner) -> None:
     """The next runner ends the orphans first, and waits for no lease."""
-    elsewhere = Elsewhere(runner, "exec sleep 60")
+    elsewhere = Elsewhere(runner, "exec sleep 600")
     elsewhere.process.kill()
     elsewhere.process.communicate()
     assert len(elsewhere.alive()) == 3
-    batch = runner(f"test -f file-$BATON_TICKET || {WRITE}; git status --short", max_minutes=0.5)
+    batch = runner(f"test -f file-$BATON_TICKET || {WRITE}; git status --short", max_minutes=5)
     assert batch.state == "complete"
     assert elsewhere.alive() == []
     assert sorted(runner.states()) == ["1.1@1", "1.2@1", "1.3@1", "2.1@1"]
@@ -406,12 +467,12 @@ def test_killed_then_resumed(runner: Runner) -> None:
 
 
 def test_a_living_runner_keeps_its_attempts(runner: Runner) -> None:
-    elsewhere = Elsewhere(runner, "exec sleep 60")
+    elsewhere = Elsewhere(runner, "exec sleep 600")
     try:
-        batch = runner(WRITE, max_minutes=0.02)
-        assert [a.code for a in batch.actions if isinstance(a, Blocked)] == ["max-minutes"]
+        with pytest.raises(Interrupted):
+            runner(WRITE, view=Impatient(runner.out))
         assert len(elsewhere.alive()) == 3
         assert any(re.search(r"waiting: .*1\.1@1", line) for line in runner.lines)
     finally:
         elsewhere.process.send_signal(signal.SIGINT)
-        elsewhere.process.communicate(timeout=20)
+        elsewhere.process.communicate(timeout=60)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from .conftest import CHANGE, TWO, Project
 
 
@@ -154,11 +156,11 @@ def test_delete_removes_all_refs_of_a_landed_run(project: Project) -> None:
     assert project.refused("delete", CHANGE).code == "not-landed"
     project.baton("land")
     dry = project.refused("delete", CHANGE, "--dry-run", code=0)
-    assert project.branch() in dry["removed"]
+    assert project.branch() in dry["would_remove"]
     project.baton("delete", CHANGE)
     assert project.git("for-each-ref", "--format=%(refname)") == "refs/heads/trunk"
     assert "baton" not in project.git("worktree", "list").replace("repo.baton/verify", "")
-    assert project.refused("delete", CHANGE).code == "unknown-run"
+    assert project.refused("delete", CHANGE).code == "not-started"
 
 
 def test_deleted_run_can_start_anew(project: Project) -> None:
@@ -188,3 +190,18 @@ def test_delete_in_one_run_leaves_the_other(project: Project) -> None:
     project.baton("delete", CHANGE, "--force")
     assert [r["run"] for r in project.baton("list")["runs"]] == ["other"]
     assert project.baton("status", "other")["tickets"]["active"] == 2
+
+
+def test_delete_leaves_a_branch_that_somebody_has_checked_out(project: Project) -> None:
+    project.finish(project.actions(CHANGE))
+    project.git("checkout", "-q", project.branch().removeprefix("refs/heads/"))
+    said = project.refused("delete", CHANGE, "--force")
+    assert said.code == "integration-checked-out"
+
+
+@pytest.mark.parametrize("words", ["cleanup", "land", "log", "pause --reason r", "delete"])
+def test_change_that_never_ran_has_not_been_started(project: Project, words: str) -> None:
+    verb, *options = words.split()
+    said = project.refused(verb, CHANGE, *options)
+    assert said.code == "not-started"
+    assert f"git baton run {CHANGE}" in said["error"]["hint"]

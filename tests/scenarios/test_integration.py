@@ -782,3 +782,46 @@ def test_worker_that_merged_the_tip_itself(project: Project) -> None:
     project.git("merge", "-q", f"baton/{CHANGE}", cwd=cwd)
     project.do(batch.dispatch("1.2"))
     assert project.reconcile(batch.dispatch("1.2"))["state"] == "complete"
+
+
+def test_other_checks_or_an_update_free_a_red_tip(project: Project) -> None:
+    project.approve(TWO)
+    batch = project.actions(CHANGE)
+    stop = project.top.parent / "stop"
+    for name in ("1.1", "1.2"):
+        project.do(batch.dispatch(name))
+    stop.touch()
+    said = project.actions("--verify", f"test ! -e '{stop}'", code=3)
+    assert said.code == "tip-red"
+    hint = said["error"]["hint"]
+    assert f"git baton resume {CHANGE}" in hint and f"actions {CHANGE} --verify" in hint
+
+    assert project.baton("update")["moved"] is False
+    assert project.baton("status")["halt"] is None
+    assert project.actions(code=3).code == "tip-red"
+    project.actions("--verify", "true")
+    assert project.files() == ["README", "file-1.1", "file-1.2"]
+
+
+def test_status_tells_of_a_foreign_commit(project: Project) -> None:
+    project.actions(CHANGE)
+    tree = project.git("rev-parse", f"{project.tip()}^{{tree}}")
+    foreign = project.git("commit-tree", tree, "-p", project.tip(), "-m", "mine")
+    tip = project.tip()
+    project.git("update-ref", project.branch(), foreign)
+    status = project.refused("status", code=0)
+    assert (status["state"], status["halt"]["code"]) == ("blocked", "foreign-commit")
+    assert "--accept" in status["halt"]["hint"]
+    assert "--accept" in project.type("status").stdout
+    project.git("update-ref", project.branch(), tip)
+    assert project.baton("status")["halt"] is None
+
+
+def test_receipt_of_a_merge_with_a_file_name_that_is_not_utf_8(project: Project) -> None:
+    project.approve(TWO)
+    project.commit({"tr\udce4ge": "x"})
+    batch = project.actions(CHANGE)
+    project.git("mv", "tr\udce4ge", "flink", cwd=batch.dispatch("1.2")["cwd"])
+    project.do(batch.dispatch("1.1"))
+    project.do(batch.dispatch("1.2"))
+    assert project.reconcile(batch.dispatch("1.1"))["state"] == "complete"

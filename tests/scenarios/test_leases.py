@@ -190,3 +190,28 @@ def test_late_seal_of_an_unknown_attempt_waits_for_adopt(
     assert project.attempt("1.1@1")["state"] == "unknown"
     said = project.baton("adopt", "1.1@1")
     assert (said["adopted_from"], said["state"]) == ("unknown", "succeeded")
+
+
+def test_lease_of_no_time_and_session_without_a_name_are_refused(project: Project) -> None:
+    assert project.refused("actions", CHANGE, "--session", "", code=2).code == "empty-session"
+    words = ("actions", CHANGE, "--session", "s", "--lease", "0")
+    assert project.refused(*words, code=2).code == "bad-lease"
+
+
+def test_heartbeat_tells_when_the_lease_expires(
+    project: Project, clock: FakeClock, first: Json
+) -> None:
+    clock.advance(60)
+    held = project.baton("heartbeat", cwd=first["cwd"])
+    assert held["lease"]["expires_at"] > first["lease"]["expires_at"]
+
+
+def test_late_seal_tells_what_was_kept(project: Project, first: Json) -> None:
+    project.work(first)
+    project.reconcile(first, "failed")
+    said = project.seal(first, code=1)
+    assert said.code == "attempt-retired"
+    assert said["assignment"] == first["assignment"]
+    assert said["changed_files"] == ["file-1.1"]
+    assert said["checks"][0]["exit_code"] == 0
+    assert len(said["receipt_sha256"]) == 64 and said["commit"]

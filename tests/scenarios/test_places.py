@@ -416,3 +416,14 @@ def test_branch_prefix_changed_meanwhile(project: Project) -> None:
     project.baton("land")
     project.baton("delete", CHANGE)
     assert project.git("for-each-ref", "--format=%(refname)") == "refs/heads/trunk"
+
+
+def test_a_folder_of_somebody_else_where_a_worktree_belongs(project: Project) -> None:
+    place = project.top.with_name("repo.baton") / CHANGE / "1.1-a1"
+    (place / "mine").mkdir(parents=True)
+    said = project.actions(CHANGE, code=1)
+    assert said.code == "directory-exists"
+    assert str(place) in said.message and "baton.worktreeDir" in said["error"]["hint"]
+    assert (place / "mine").exists()
+    place.rename(place.with_name("moved away"))
+    assert project.actions(CHANGE).dispatch("1.1")["attempt"] == 1

@@ -523,3 +523,42 @@ def test_checks_given_again_are_for_later_packets(project: Project) -> None:
     project.do(batch.dispatch("1.1"))
     project.do(more.dispatch("1.2"))
     assert project.actions()["state"] == "complete"
+
+
+def test_plan_shows_an_edit_before_anybody_took_it_over(project: Project) -> None:
+    project.actions(CHANGE, "--capacity", "1")
+    project.plan("- [ ] 1.1 One\n- [x] 1.2 Two\n- [ ] 1.3 New\n")
+    view = project.refused("plan", code=0)
+    states = {t["key"]: t["state"] for t in view["tickets"]}
+    assert states == {"1.1": "active", "1.2": "resolved-by-hand", "1.3": "ready"}
+    assert view["frontier"] == ["1.1", "1.3"]
+
+
+def test_warning_of_an_unticked_box_ends_with_reopen(project: Project) -> None:
+    project.plan("- [x] 1.1 One\n- [ ] 1.2 Two\n")
+    project.actions(CHANGE)
+    project.plan(TWO)
+    assert "1.1 is no longer ticked" in project.actions()["warnings"][0]
+    project.baton("reopen", "1.1", "--reason", "not done")
+    assert project.actions()["warnings"] == []
+
+
+def test_box_that_is_unticked_after_landing_is_warned_of(project: Project) -> None:
+    project.approve(TWO)
+    project.finish(project.actions(CHANGE))
+    assert project.actions()["warnings"] == []
+    project.baton("land")
+    assert project.actions()["warnings"] == []
+    ticked = (project.top / TASKS_MD).read_text()
+    project.write(TASKS_MD, ticked.replace("[x] 1.1", "[ ] 1.1"))
+    (warning,) = project.actions()["warnings"]
+    assert "1.1 is no longer ticked" in warning and "reopen 1.1" in warning
+    assert project.baton("status")["complete"] is True
+    project.write(TASKS_MD, ticked)
+    assert project.actions()["warnings"] == []
+
+
+def test_file_of_the_change_whose_name_is_not_utf_8(project: Project) -> None:
+    project.write(f"openspec/changes/{CHANGE}/specs/tr\udce4ge/spec.md", "odd\n")
+    said = project.refused("actions", CHANGE, "--session", "s")
+    assert (said.code, "tr\\xe4ge" in said.message) == ("file-name", True)

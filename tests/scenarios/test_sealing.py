@@ -236,11 +236,23 @@ def test_check_cannot_change_the_commit_it_judges(project: Project) -> None:
     first = project.actions(
         CHANGE, "--capacity", "1", "--verify", "echo changed > README; git add -A"
     ).dispatch("1.1")
-    sealed = project.do(first)
-    project.reconcile(first)
-    assert project.git("show", f"{project.branch()}:README") == "hello"
+    project.work(first)
+    said = project.seal(first, code=1)
+    assert said.code == "changed-while-sealing"
+    assert said["paths"] == ["README"]
     assert project.git("status", "--porcelain", cwd=first["cwd"]) == ""
-    assert sealed["changed_files"] == ["file-1.1"]
+    assert project.attempt("1.1@1")["state"] != "sealed"
+
+
+def test_attributes_that_no_commit_holds_integrate_nothing(project: Project, first: Json) -> None:
+    project.do(first)
+    attributes = project.top / ".git" / "info" / "attributes"
+    attributes.write_text("* merge=ours\n")
+    said = project.reconcile(first, code=1)
+    assert said.code == "untracked-attributes"
+    attributes.unlink()
+    project.reconcile(first)
+    assert "file-1.1" in project.files()
 
 
 def test_worker_cannot_tick_the_main_checkouts_boxes_for_free(

@@ -452,3 +452,10 @@ def test_short_assignment_is_refused_where_two_runs_could_be_meant(project: Proj
     assert "other" in said["error"]["hint"]
     assert project.baton("show", "other/1.1")["assignment"] == "other/1.1@1"
     assert project.baton("show", "other/1.1@1")
+
+
+def test_history_has_events_of_several_attempts(project: Project) -> None:
+    project.approve(TWO)
+    project.actions(CHANGE)
+    events = [e["event"] for e in project.baton("show", "1.2@1")["history"]]
+    assert {"claim", "prepare"} <= set(events)

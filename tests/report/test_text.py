@@ -1,0 +1,49 @@
+"""Texts for people hold what the documents hold."""
+
+from __future__ import annotations
+
+import click
+
+from gitbaton.engine.planview import PlanView, TicketView
+from gitbaton.model.plan import Boxes
+from gitbaton.report import text
+
+
+def test_a_plan_shows_the_markers_that_people_gave_a_meaning_of_their_own() -> None:
+    shown = text.plan(_view({"1": " ", "2": "~", "3": "/", "4": "x"}))
+    assert [line.split("  ")[-1] for line in click.unstyle(shown).splitlines()[3:7]] == [
+        "T1",
+        "[~] T2",
+        "[/] T3",
+        "T4",
+    ]
+
+
+def _view(markers: dict[str, str]) -> PlanView:
+    return PlanView(
+        run="a",
+        order="sections",
+        unit="task",
+        tickets=tuple(
+            TicketView(
+                key=key,
+                alias="",
+                title=f"T{key}",
+                section="S",
+                state="ready",
+                marker=marker,
+                needs=(),
+                checks=(),
+                paths=(),
+                criteria=(),
+                line=1,
+            )
+            for key, marker in markers.items()
+        ),
+        frontier=(),
+        warnings=(),
+        errors=(),
+        boxes=Boxes(),
+        commands=("true",),
+        source="tasks.md",
+    )
