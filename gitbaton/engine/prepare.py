@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 from gitbaton.engine.context import LOG, Context
@@ -25,6 +26,8 @@ from gitbaton.rules.state import without_intent
 from gitbaton.store import runs, transact
 
 PREPARED, CHECKED = "prepared", "checked"
+_MAKERS = 4
+"""How many worktrees are made at once."""
 
 _NO_FAULT = ("disk-full", "directory-exists")
 """What is the environment's: it counts as no attempt of the ticket's."""
@@ -68,21 +71,9 @@ def record_paths(
 def carry_out(ctx: Context, run: str, intent_id: str, attempts: list[Attempt]) -> runs.Loaded:
     """Make the worktrees, then take the intent back. An attempt whose worktree cannot be made is
     ``unknown`` with the reason; the others go on. The intent's lock is held by the caller."""
-    failures: dict[AttemptId, Failure] = {}
     tasks = [attempt for attempt in attempts if attempt.state == "leased"]
-    for attempt in tasks:
-        try:
-            _make(ctx, run, attempt)
-        except BatonError as error:
-            if error.code in _NO_FAULT:
-                raise  # the intent stands, and the next call goes on
-            tail = str(error.payload.get("output_tail", "")).strip()
-            message = f"{error.message}\n{tail}" if tail else error.message
-            failures[attempt.id] = Failure(code=error.code, message=message)
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            failures[attempt.id] = Failure(code="preparation-failed", message=str(error))
+    found = _side_by_side(ctx, tasks, lambda attempt: _try(ctx, run, attempt))
+    failures = {task.id: failure for task, failure in zip(tasks, found, strict=True) if failure}
 
     def step(loaded: runs.Loaded) -> tuple[RunState, Event] | None:
         state = loaded.state
@@ -100,6 +91,37 @@ def carry_out(ctx: Context, run: str, intent_id: str, attempts: list[Attempt]) -
         return state, Event(event="prepare", message=text)
 
     return ctx.transact(run, step)
+
+
+def _try(ctx: Context, run: str, attempt: Attempt) -> Failure | None:
+    """Why the worktree could not be made, if it is the attempt's own trouble; anything else is
+    raised: the intent stands then, and the next call goes on."""
+    try:
+        _make(ctx, run, attempt)
+    except BatonError as error:
+        if error.code in _NO_FAULT:
+            raise
+        tail = str(error.payload.get("output_tail", "")).strip()
+        message = f"{error.message}\n{tail}" if tail else error.message
+        return Failure(code=error.code, message=message)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        return Failure(code="preparation-failed", message=str(error))
+    return None
+
+
+def _side_by_side(
+    ctx: Context, tasks: list[Attempt], work: Callable[[Attempt], Failure | None]
+) -> list[Failure | None]:
+    """``work`` done for each task, several at a time; in turn where a setup may take long, so that
+    an interrupt reaches it."""
+    if len(tasks) < 2 or ctx.settings.setup:
+        return [work(task) for task in tasks]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_MAKERS) as pool:
+        return list(pool.map(work, tasks))
 
 
 def recover(ctx: Context, run: str) -> None:
