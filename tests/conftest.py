@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import shutil
 import tempfile
 from pathlib import Path
@@ -20,6 +21,11 @@ _GLOBAL = """\
 [gc]
 \tauto = 0
 """
+
+# A shell that runs things in the background has them ignore interrupts, and so would their children.
+for _number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
 
 
 def pytest_configure(config: pytest.Config) -> None:

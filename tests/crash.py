@@ -346,7 +346,8 @@ class Rig:
     def _check_landed(self) -> None:
         run = runs.load(scene.context(self.top).repo, scene.RUN).state.run
         assert scene.git(self.top, "merge-base", "trunk", run.tip) == run.tip
-        assert scene.git(self.top, "status", "--porcelain") == "", "files differ from the branch"
+        status = scene.git(self.top, "status", "--porcelain")
+        assert status == "", f"files differ from the branch: {status}"
 
 
 def _one_clear_line(cut: subprocess.CompletedProcess[str]) -> None:

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from gitbaton.engine import source
 from gitbaton.engine.context import Context
-from gitbaton.engine.disk import write_synced
 from gitbaton.errors import BatonError, Busy, Conflict, Refused
 from gitbaton.evidence.examine import named
 from gitbaton.git import checkout, objects, refs, worktree
@@ -228,7 +227,8 @@ def _move_branch(ctx: Context, run: str, intent: Advance | Land) -> None:
         return
     top = Path(intent.worktree)
     for path, data in _saved_plan_files(ctx, run, intent).items():
-        write_synced(top / path, data)
+        # In place, as git would: half of it is recognised, a temporary file would stay.
+        (top / path).write_bytes(data)
     checkout.move_checked_out(ctx.repo, top, intent.branch, intent.old or "", intent.new, ours=True)
 
 

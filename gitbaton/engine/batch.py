@@ -148,7 +148,8 @@ def _obstacles(ctx: Context, loaded: runs.Loaded) -> list[Blocked]:
                 code="attempts-exhausted",
                 reason=f"{key} failed {record.counted} times"
                 + (f", last: {last.code}" if last else ""),
-                hint=f"`git baton show {key}`; `git baton reopen {key}` allows more attempts",
+                hint=f"`git baton show {key}` tells more; `git baton reopen {key} --reason R` "
+                "allows more attempts",
                 assignment=assignment_id(run, AttemptId(key, record.last)),
             )
         )

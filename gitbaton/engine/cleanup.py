@@ -240,6 +240,8 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
         refs.cas(ctx.repo, ref, oid, None, f"git-baton: delete run {run}", ours=True)
     transact.delete(ctx.repo, run)
     shutil.rmtree(ctx.attempts_dir(run), ignore_errors=True)
+    if not runs.list_runs(ctx.repo):
+        slots.remove_slots(ctx.repo, ctx.settings)
     return Deleted(run=run, dry_run=False, removed=tuple(doomed))
 
 

@@ -146,7 +146,9 @@ def resolve_run(ctx: Context, name: str | None, *, must_exist: bool = True) -> s
         return _only_change(ctx)
     if not every:
         raise NotFound(
-            "no-run", "this repository has no run yet", "start one: git baton run CHANGE"
+            "no-run",
+            "this repository has no run yet",
+            "start one: git baton run CHANGE --agent NAME --verify CMD",
         )
     raise UsageError(
         "which-run", "which run is meant?", f"name one of: {', '.join(active or sorted(every))}"

@@ -316,7 +316,7 @@ def _sealed_before(
             "already-integrated",
             f"{run}/{attempt.id} is integrated at {attempt.sealed.commit[:12]}, without what came "
             "after",
-            f"`git baton reopen {attempt.ticket}` makes the ticket claimable again",
+            f"`git baton reopen {attempt.ticket} --reason R` makes the ticket claimable again",
         )
     if attempt.sealed is None or attempt.sealed.commit != commit:
         return None

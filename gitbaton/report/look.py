@@ -83,7 +83,7 @@ def _next(status: Status) -> list[str]:
             f"{style.do(f'git baton plan {run}')} shows what would run",
         ]
     if status.landed:
-        return [f"landed; {style.do(f'git baton delete {run}')} removes its refs"]
+        return [f"landed; its record stays: {style.do(f'git baton log {run}')}"]
     if status.complete:
         return [f"{style.do(f'git baton land {run}')} brings it to its target"]
     if status.state == "paused":
@@ -145,7 +145,9 @@ def _worktree(attempt: AttemptView) -> str:
 def runs(listed: RunList) -> str:
     """All runs, one line each."""
     if not listed.runs:
-        return "no runs yet; start one: " + style.do("git baton run CHANGE --command CMD")
+        return "no runs yet; start one: " + style.do(
+            "git baton run CHANGE --agent NAME --verify CMD"
+        )
     return style.joined(
         table(
             [

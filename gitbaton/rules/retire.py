@@ -86,7 +86,7 @@ def adopt(state: RunState, attempt: Attempt, siblings: Sequence[Attempt], now: M
         raise Refused(
             "ticket-resolved",
             f"ticket {attempt.ticket} is not open",
-            f"`git baton reopen {attempt.ticket}` makes it claimable again",
+            f"`git baton reopen {attempt.ticket} --reason R` makes it claimable again",
         )
     for other in newer:
         if not other.terminal:

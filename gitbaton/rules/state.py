@@ -68,7 +68,7 @@ def without_intent(state: RunState, intent_id: str) -> RunState:
 
 def stays_resolved(key: str) -> str:
     """The end of a warning about a resolved ticket; it holds until the ticket is reopened."""
-    return f"but stays resolved: `git baton reopen {key}` makes it claimable again"
+    return f"but stays resolved: `git baton reopen {key} --reason R` makes it claimable again"
 
 
 def attempts_of(live: Live, ticket: str) -> list[Attempt]:
