@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -22,7 +22,7 @@ _GLOBAL = """\
 \tauto = 0
 """
 
-# A shell that runs things in the background has them ignore interrupts, and so would their children.
+# A shell that starts things in the background has them, and their children, ignore interrupts.
 for _number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.SIG_DFL)
