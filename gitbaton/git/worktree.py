@@ -22,36 +22,7 @@ import pygit2
 
 from gitbaton.errors import Refused, RepositoryError
 from gitbaton.git import checkout, process, refs
-from gitbaton.git.checkout import (
-    Status,
-    checkout_detached,
-    commit_all,
-    dirty_paths,
-    head_ref,
-    move_checked_out,
-    status,
-    untracked,
-)
 from gitbaton.git.repo import Repository
-
-__all__ = [
-    "Status",
-    "WorktreeInfo",
-    "add",
-    "add_detached",
-    "checked_out_at",
-    "checkout_detached",
-    "commit_all",
-    "dirty_paths",
-    "head_ref",
-    "is_ours",
-    "move_checked_out",
-    "registered",
-    "remove",
-    "require_available",
-    "status",
-    "untracked",
-]
 
 _MAKING = "initializing"  # git's own word for it
 _REMOVING = "removing"

@@ -22,7 +22,7 @@ from gitbaton.engine.contract import PROMPT
 from gitbaton.engine.prepare import CHECKED, PREPARED, recorded_paths
 from gitbaton.errors import BatonError, NeedsPerson, NotFound, Refused
 from gitbaton.evidence.checks import TAIL, describe
-from gitbaton.git import refs, worktree
+from gitbaton.git import checkout, refs
 from gitbaton.git.process import clean_environment
 from gitbaton.lock import Lock
 from gitbaton.model.action import Dispatch, ResolveMerge
@@ -272,12 +272,12 @@ class _Attempt:
 
     def _commit_rest(self) -> None:
         top = Path(self._work.cwd)
-        if not (top / ".git").exists() or worktree.head_ref(top) != self._ref:
+        if not (top / ".git").exists() or checkout.head_ref(top) != self._ref:
             return  # `seal` says what is wrong
         prepared, checked = (
             recorded_paths(self._ctx, self._run, self._id, which) for which in (PREPARED, CHECKED)
         )
-        worktree.commit_all(top, commit_message(self._work), prepared | checked)
+        checkout.commit_all(top, commit_message(self._work), prepared | checked)
 
     @property
     def _ref(self) -> str:

@@ -133,7 +133,7 @@ def test_a_used_worktree_becomes_exactly_the_commit(
     new = commit(repo_dir, {"f": None, "f/now/deep": "dir\n", "d/g": None, "d/nested": "file\n"})
     checkout.checkout_detached(top, new, [".env", "cache/", "node_modules/"])
     assert git(top, "rev-parse", "HEAD") == new
-    assert worktree.head_ref(top) is None
+    assert checkout.head_ref(top) is None
     assert fresh(top) == [("??", ".env"), ("??", "cache/a/b")]
     found = {str(p.relative_to(top)) for p in top.rglob("*") if p.is_file()} - {".git"}
     assert found == {

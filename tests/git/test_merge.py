@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import RepositoryError
-from gitbaton.git import merge, objects, worktree
+from gitbaton.git import checkout, merge, objects, worktree
 from gitbaton.git.repo import Repository, open_repository
 
 from .shell import commit, git, write
@@ -202,7 +202,7 @@ def test_a_merge_begun_for_a_person(repo_dir: Path, repo: Repository, tmp_path: 
     assert git(top, "status", "--porcelain") == "UU a\nM  b"
     assert git(top, "rev-parse", "MERGE_HEAD") == theirs
     write(top, {"a": "resolved\n"})
-    done = worktree.commit_all(top, "resolved")
+    done = checkout.commit_all(top, "resolved")
     assert done is not None
     assert objects.commit_info(repo, done).parents == (ours, theirs)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import Refused, RepositoryError
-from gitbaton.git import refs, worktree
+from gitbaton.git import checkout, refs, worktree
 from gitbaton.git.repo import Repository, open_repository
 
 from .shell import commit, git, write
@@ -55,7 +55,7 @@ def test_one_without_a_branch(repo_dir: Path, repo: Repository, head: str, top: 
     worktree.add_detached(repo, top, head)
     (info,) = worktree.registered(repo).values()
     assert (info.head, info.branch) == (head, None)
-    assert worktree.head_ref(top) is None
+    assert checkout.head_ref(top) is None
     assert git(top, "status", "--porcelain") == ""
 
 
@@ -106,7 +106,7 @@ def test_filters_and_attributes_apply(repo_dir: Path, repo: Repository, top: Pat
     worktree.add_detached(repo, top, head)
     assert (top / "a.up").read_text() == "LOW\n"
     assert (top / "b.crlf").read_bytes() == b"x\r\n"
-    assert worktree.status(top, fresh_index=True).clean
+    assert checkout.status(top, fresh_index=True).clean
 
 
 def test_a_sparse_checkout_is_inherited(
@@ -117,9 +117,9 @@ def test_a_sparse_checkout_is_inherited(
     worktree.add(open_repository(repo_dir), top, BRANCH, git(repo_dir, "rev-parse", "HEAD"))
     assert sorted(os.listdir(top)) == [".git", "README", "small", "sp ace"]
     assert git(top, "status", "--porcelain") == ""
-    assert worktree.status(top, fresh_index=True).clean
+    assert checkout.status(top, fresh_index=True).clean
     (top / "small" / "y").unlink()
-    assert worktree.status(top, fresh_index=True).entries == [(" D", "small/y")]
+    assert checkout.status(top, fresh_index=True).entries == [(" D", "small/y")]
 
 
 def test_sparseness_comes_from_the_main_worktree_only(
