@@ -182,7 +182,7 @@ MUTANTS = {
     "fence": Mutant(old_token_is_fenced, _without_fence),
     "sync of objects": Mutant(
         success_is_on_disk,
-        code="from gitbaton.git import odb\nodb._sync_all = lambda paths, **how: None",
+        code="from gitbaton.git import odb\nodb.sync_files = lambda paths: []",
     ),
     "sync of refs": Mutant(
         success_is_on_disk,

@@ -122,6 +122,7 @@ def _carry_out(
     event: Event,
 ) -> runs.Loaded:
     _require_movable(ctx, run, intent)
+    objects.sync_commits(ctx.repo, _made(intent))
     ctx.transact(run, begin)
     try:
         _move_branch(ctx, run, intent)
@@ -129,6 +130,13 @@ def _carry_out(
         _drop(ctx, run, intent, event)
         raise
     return finish(ctx, run, intent, event)
+
+
+def _made(intent: Advance | Land) -> list[str]:
+    """The commits that the branch gets."""
+    if isinstance(intent, Land):
+        return [intent.new]
+    return [*(m.commit for m in intent.merges), *(r.commit for r in intent.recorded), intent.new]
 
 
 def recover(ctx: Context, run: str) -> None:
@@ -265,9 +273,7 @@ def finish(ctx: Context, run: str, intent: Advance | Land, event: Event) -> runs
             return settle.landed(loaded.state, intent), event
         return settle.finish(loaded.state, intent, ctx.clock.now()), event
 
-    loaded = ctx.transact(run, step)
-    write_notes(ctx, loaded, intent)
-    return loaded
+    return ctx.transact(run, step, lambda before: _texts(before, intent))
 
 
 def _intended(event: Event) -> Event:
@@ -284,24 +290,18 @@ def _drop(ctx: Context, run: str, intent: Advance | Land, event: Event) -> None:
     ctx.transact(run, step)
 
 
-def write_notes(ctx: Context, loaded: runs.Loaded, intent: Advance | Land) -> None:
-    """The receipts of what moved as git notes. They are a projection: a failure is a warning."""
+def _texts(loaded: runs.Loaded, intent: Advance | Land) -> dict[str, bytes]:
+    """The receipts of what moved, as notes of their commits."""
     texts = {oid: text.encode() for oid, text in intent.receipts.items()}
-    if isinstance(intent, Advance):
-        for merged in intent.merges:
-            attempt = loaded.attempt(AttemptId(merged.ticket, merged.number))
-            receipt = loaded.receipt(AttemptId(merged.ticket, merged.number))
-            if attempt is None or receipt is None or attempt.sealed is None:
-                continue
-            own = merged.receipt.encode() if merged.receipt is not None else None
-            texts[attempt.sealed.commit] = receipt
-            texts[merged.commit] = notes.of_merge(receipt, own)
-    if not texts:
-        return
-    try:
-        notes.write(ctx.repo, loaded.state.run.id, texts, ctx.clock)
-    except BatonError as error:
-        ctx.warn(f"notes were not written ({error.message}); `git baton notes rebuild` makes them")
+    for merged in intent.merges if isinstance(intent, Advance) else ():
+        attempt = loaded.attempt(AttemptId(merged.ticket, merged.number))
+        receipt = loaded.receipt(AttemptId(merged.ticket, merged.number))
+        if attempt is None or receipt is None or attempt.sealed is None:
+            continue
+        own = merged.receipt.encode() if merged.receipt is not None else None
+        texts[attempt.sealed.commit] = receipt
+        texts[merged.commit] = notes.of_merge(receipt, own)
+    return texts
 
 
 def short(ref: str) -> str:

@@ -16,6 +16,7 @@ import msgspec
 from gitbaton.engine import advance, prepare
 from gitbaton.engine.context import Context, attempt_of_slug, require_outside, resolve_run
 from gitbaton.engine.look import has_landed
+from gitbaton.engine.parallel import side_by_side
 from gitbaton.errors import BatonError, Refused
 from gitbaton.evidence import slots
 from gitbaton.evidence.examine import printable
@@ -52,7 +53,7 @@ def cleanup(
     run = resolve_run(ctx, run_name)
     loaded = runs.load(ctx.repo, run)
     if dry_run:
-        judged = list(_judged(ctx, loaded, include_integration))
+        judged = _judged(ctx, loaded, include_integration)
         pool = []
         if include_integration:
             pool = slots.remove_slots(ctx.repo, ctx.settings, dry_run=True)
@@ -83,31 +84,44 @@ def _clean(ctx: Context, loaded: runs.Loaded, include_integration: bool) -> Clea
 def _clean_alone(ctx: Context, loaded: runs.Loaded, include_integration: bool) -> Cleaned:
     removed: list[str] = []
     skipped: list[Skipped] = []
-    for attempt, reason in _judged(ctx, loaded, include_integration):
-        if reason is not None:
-            skipped.append(Skipped(path=attempt.worktree, reason=reason))
-            continue
-        top = Path(attempt.worktree)
-        try:
-            # Judged clean just now, if it is ours; what is not is for `remove` to refuse.
-            worktree.remove(ctx.repo, top, force=_is_ours(ctx, top))
-            _drop_branch(ctx, loaded, attempt)
-        except BatonError as error:
-            skipped.append(Skipped(path=attempt.worktree, reason=error.message))
-        else:
+    for attempt, judged in _judged(ctx, loaded, include_integration):
+        reason = judged or _remove(ctx, loaded, attempt)
+        if reason is None:
             removed.append(attempt.worktree)
+        else:
+            skipped.append(Skipped(path=attempt.worktree, reason=reason))
     for folder in {Path(path).parent for path in removed}:
         _remove_if_empty(folder)
     return Cleaned(removed=tuple(removed), skipped=tuple(skipped))
 
 
+def _remove(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> str | None:
+    """Remove a worktree that was judged clean just now; returns why that cannot be."""
+    top = Path(attempt.worktree)
+    try:
+        # What is not ours is for `remove` to refuse.
+        worktree.remove(ctx.repo, top, force=_is_ours(ctx, top))
+        _drop_branch(ctx, loaded, attempt)
+    except BatonError as error:
+        return error.message
+    return None
+
+
 def _judged(
     ctx: Context, loaded: runs.Loaded, include_integration: bool
-) -> Iterator[tuple[Attempt, str | None]]:
+) -> list[tuple[Attempt, str | None]]:
     """Each attempt that has a worktree, and why that has to stay (None: it may go)."""
-    for attempt in _with_worktree(ctx, loaded):
-        reason = _reason_to_keep(ctx, loaded, attempt, include_integration)
-        yield attempt, reason or _dirt(ctx, loaded, attempt)
+    attempts = list(_with_worktree(ctx, loaded))
+    reasons = side_by_side(attempts, lambda a: _reason(ctx, loaded, a, include_integration))
+    return list(zip(attempts, reasons, strict=True))
+
+
+def _reason(
+    ctx: Context, loaded: runs.Loaded, attempt: Attempt, include_integration: bool
+) -> str | None:
+    """Why the worktree of an attempt has to stay; None: it may go."""
+    reason = _reason_to_keep(ctx, loaded, attempt, include_integration)
+    return reason or _dirt(ctx, loaded, attempt)
 
 
 def _with_worktree(ctx: Context, loaded: runs.Loaded) -> Iterator[Attempt]:

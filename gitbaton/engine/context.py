@@ -7,13 +7,13 @@ verb begins with: which run, which attempt?
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gitbaton.clock import Clock, SystemClock
 from gitbaton.config import Settings, settings
-from gitbaton.errors import NotFound, Refused, UsageError
+from gitbaton.errors import BatonError, NotFound, Refused, UsageError
 from gitbaton.git import process, refs
 from gitbaton.git.repo import Repository, open_repository
 from gitbaton.lock import Lock
@@ -21,7 +21,7 @@ from gitbaton.model import layout
 from gitbaton.model.ids import AttemptId, decode_key, encode_key, is_run_id, parse_attempt, run_id
 from gitbaton.model.run import Event, RunState
 from gitbaton.rules.frontier import recount
-from gitbaton.store import runs, transact
+from gitbaton.store import notes, runs, transact
 
 LOG = "log"
 """The file of an attempt directory that holds the worker's output."""
@@ -38,15 +38,28 @@ class Context:
     warn: Callable[[str], None]
 
     def transact(
-        self, run: str, step: Callable[[runs.Loaded], tuple[RunState, Event] | None]
+        self,
+        run: str,
+        step: transact.Step,
+        texts: Callable[[runs.Loaded], Mapping[str, bytes]] | None = None,
     ) -> runs.Loaded:
-        """`store.transact` with the counts of ``live`` brought up to date."""
+        """`store.transact` with the counts of ``live`` brought up to date.
+
+        ``texts`` gives the notes to be written with it, by commit. They are a projection: if they
+        cannot be written, that is a warning.
+        """
+
+        def failed(error: BatonError) -> None:
+            self.warn(
+                f"notes were not written ({error.message}); `git baton notes rebuild` makes them"
+            )
 
         def counted(loaded: runs.Loaded) -> tuple[RunState, Event] | None:
             made = step(loaded)
             return None if made is None else (recount(made[0]), made[1])
 
-        return transact.transact(self.repo, run, counted, self.clock)
+        beside = texts and notes.beside(self.repo, run, texts, self.clock, failed)
+        return transact.transact(self.repo, run, counted, self.clock, beside)
 
     def require_identity(self) -> tuple[str, str]:
         """Name and email for merges and plan commits, the user's; raises `Refused`."""

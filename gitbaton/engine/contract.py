@@ -120,15 +120,15 @@ def write_contract(ctx: Context, packet: Packet, token: str) -> bytes:
     folder = ctx.attempt_dir(packet.run, attempt)
     data = codec.encode(packet)
     folder.mkdir(parents=True, exist_ok=True)
-    write_synced(folder / PACKET, data)
-    write_synced(folder / PROMPT, prompt_of(packet).encode())
+    write_synced(folder / PACKET, data, before_a_ref=True)
+    write_synced(folder / PROMPT, prompt_of(packet).encode(), before_a_ref=True)
     write_token(folder, token)
     return data
 
 
 def write_token(folder: Path, token: str) -> None:
     """Put the current token of an attempt in its directory, readable by its owner only."""
-    write_synced(folder / TOKEN, token.encode() + b"\n", mode=0o600)
+    write_synced(folder / TOKEN, token.encode() + b"\n", mode=0o600, before_a_ref=True)
 
 
 def read_packet(ctx: Context, run: str, attempt: AttemptId, stored: bytes | None) -> Packet:

@@ -9,8 +9,9 @@ from pathlib import Path
 from gitbaton.git import process
 
 
-def write_synced(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Replace ``path`` atomically; synced to disk unless ``baton.fsync`` is off."""
+def write_synced(path: Path, data: bytes, mode: int = 0o644, *, before_a_ref: bool = False) -> None:
+    """Replace ``path`` atomically; synced to disk unless ``baton.fsync`` is off. Its name is synced
+    too, but for a file that only counts ``before_a_ref`` which is synced later."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
@@ -23,12 +24,11 @@ def write_synced(path: Path, data: bytes, mode: int = 0o644) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    if process.fsync_enabled():
-        sync_directory(path.parent)
+    if process.fsync_enabled() and not before_a_ref:
+        _sync_directory(path.parent)
 
 
-def sync_directory(path: Path) -> None:
-    """Make renames in a directory durable."""
+def _sync_directory(path: Path) -> None:
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)

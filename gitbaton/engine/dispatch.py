@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import asdict, replace
 
-from gitbaton.engine import contract, disk, integrate, observe, prepare, start
+from gitbaton.engine import contract, integrate, observe, prepare, start
 from gitbaton.engine.batch import Outlook, compose
 from gitbaton.engine.context import Context, known_run, require_outside, resolve_run
 from gitbaton.engine.remains import last_red_check
@@ -221,8 +221,6 @@ def _claim(
             tokens[choice.id] = token
         if not tokens:
             return None
-        if ctx.settings.fsync:
-            disk.sync_directory(ctx.attempts_dir(run))
         state = with_intent(state, prepare.new_prepare(ctx, list(tokens), intent_id))
         names = ", ".join(str(a) for a in tokens)
         only = next(iter(tokens)) if len(tokens) == 1 else AttemptId("", 0)

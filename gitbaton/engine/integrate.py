@@ -8,6 +8,7 @@ green lands and the culprit is named.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from gitbaton.engine import advance, planning, prepare, update
@@ -45,10 +46,16 @@ class _Verdict(NamedTuple):
 
 
 def integrate(
-    ctx: Context, run: str, *, plan_from: str | None = None, read_plan: bool = False
+    ctx: Context,
+    run: str,
+    *,
+    plan_from: str | None = None,
+    read_plan: bool = False,
+    landed: Callable[[], None] = lambda: None,
 ) -> bool:
     """Recover, integrate all sealed attempts, and (``read_plan``) bring the plan up to date.
 
+    ``landed`` is called after each chain: there may be more to claim now, though more is sealed.
     False: another process is at it. What cannot be integrated is recorded in the state, not raised.
     """
     while True:
@@ -60,6 +67,7 @@ def integrate(
             loaded = runs.load(ctx.repo, run)
             advance.heal_branch(ctx, loaded)
             while not _stuck(ctx, loaded) and _integrate_once(ctx, loaded):
+                landed()
                 loaded = runs.load(ctx.repo, run)
             if read_plan and not _stuck(ctx, loaded):
                 _refresh(ctx, run, plan_from)
@@ -176,7 +184,7 @@ def _review(ctx: Context, loaded: runs.Loaded, attempt: Attempt, code: str, mess
         first = message.splitlines()[0] if message else code
         return state, _event("review", attempt, f"{attempt.id} needs a decision: {first}")
 
-    ctx.transact(loaded.state.run.id, step)
+    ctx.transact(loaded.state.run.id, step, lambda _: _note(loaded, attempt))
 
 
 def _record_conflict(ctx: Context, loaded: runs.Loaded, conflicted: Conflicted) -> None:
@@ -190,7 +198,17 @@ def _record_conflict(ctx: Context, loaded: runs.Loaded, conflicted: Conflicted) 
         text = f"{attempt.id} conflicts in {', '.join(conflicted.paths)}"
         return state, _event("conflict", attempt, text)
 
-    ctx.transact(loaded.state.run.id, step)
+    ctx.transact(loaded.state.run.id, step, lambda _: _note(loaded, attempt))
+
+
+def _note(loaded: runs.Loaded, attempt: Attempt) -> dict[str, bytes]:
+    """The note of a sealed commit that is not integrated; none if the receipt is not the one
+    recorded."""
+    receipt = loaded.receipt(attempt.id)
+    if receipt is None or attempt.sealed is None:
+        return {}
+    sound = statement.digest(receipt) == attempt.sealed.receipt_sha256
+    return {attempt.sealed.commit: receipt} if sound else {}
 
 
 def _record_halt(

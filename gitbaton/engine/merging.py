@@ -65,7 +65,7 @@ def merge_ticket(
         return Conflicted(attempt, tuple(map(printable, result.conflicts)))
     _warn_of_edits(ctx, loaded, attempt, tasks)
     _warn_of_later(ctx, loaded, attempt)
-    with odb.batch(ctx.repo):
+    with odb.batch(ctx.repo, durable=False):
         tree = ticked(ctx, result.tree, tasks, [attempt.ticket], loaded.state.run.unit)
         commit = objects.create_commit(
             ctx.repo,

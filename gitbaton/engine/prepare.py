@@ -10,11 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Callable
 from pathlib import Path
 
 from gitbaton.engine.context import LOG, Context
 from gitbaton.engine.disk import write_synced
+from gitbaton.engine.parallel import side_by_side
 from gitbaton.errors import BatonError
 from gitbaton.evidence.prepare import prepare_worktree
 from gitbaton.git import merge, refs, worktree
@@ -26,9 +26,6 @@ from gitbaton.rules.state import without_intent
 from gitbaton.store import runs, transact
 
 PREPARED, CHECKED = "prepared", "checked"
-_MAKERS = 4
-"""How many worktrees are made at once."""
-
 _NO_FAULT = ("disk-full", "directory-exists")
 """What is the environment's: it counts as no attempt of the ticket's."""
 
@@ -72,7 +69,10 @@ def carry_out(ctx: Context, run: str, intent_id: str, attempts: list[Attempt]) -
     """Make the worktrees, then take the intent back. An attempt whose worktree cannot be made is
     ``unknown`` with the reason; the others go on. The intent's lock is held by the caller."""
     tasks = [attempt for attempt in attempts if attempt.state == "leased"]
-    found = _side_by_side(ctx, tasks, lambda attempt: _try(ctx, run, attempt))
+    if ctx.settings.setup:  # may take long, and an interrupt is to reach it
+        found = [_try(ctx, run, attempt) for attempt in tasks]
+    else:
+        found = side_by_side(tasks, lambda attempt: _try(ctx, run, attempt))
     failures = {task.id: failure for task, failure in zip(tasks, found, strict=True) if failure}
 
     def step(loaded: runs.Loaded) -> tuple[RunState, Event] | None:
@@ -109,19 +109,6 @@ def _try(ctx: Context, run: str, attempt: Attempt) -> Failure | None:
             raise
         return Failure(code="preparation-failed", message=str(error))
     return None
-
-
-def _side_by_side(
-    ctx: Context, tasks: list[Attempt], work: Callable[[Attempt], Failure | None]
-) -> list[Failure | None]:
-    """``work`` done for each task, several at a time; in turn where a setup may take long, so that
-    an interrupt reaches it."""
-    if len(tasks) < 2 or ctx.settings.setup:
-        return [work(task) for task in tasks]
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(_MAKERS) as pool:
-        return list(pool.map(work, tasks))
 
 
 def recover(ctx: Context, run: str) -> None:

@@ -6,6 +6,7 @@ unknown. Repeated and concurrent reports of one assignment agree; a late one cha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from msgspec.structs import replace
@@ -43,11 +44,29 @@ def reconcile(
     ``message`` is what a person or the next packet should know of a failure.
     """
     require_terms(session, capacity)
+    run, _ = resolve_attempt(ctx, assignment)
+    outlook = conclude(
+        ctx, assignment, outcome=outcome, session=session, token=token, message=message
+    )
+    return next_batch(ctx, run, session=session, capacity=capacity, outlook=outlook)
+
+
+def conclude(
+    ctx: Context,
+    assignment: str,
+    *,
+    outcome: Outcome,
+    session: str,
+    token: str | None = None,
+    message: str = "",
+    landed: Callable[[], None] = lambda: None,
+) -> Outlook:
+    """`reconcile` without the next batch: the end of a worker is on record, and what is sealed is
+    integrated. ``landed`` is that of `integrate`."""
     run, attempt_id = resolve_attempt(ctx, assignment)
     ended = _end(ctx, run, attempt_id, outcome, session, token, message)
-    integrate.integrate(ctx, run, read_plan=True)
-    outlook = Outlook(retired=(attempt_id,) if ended else ())
-    return next_batch(ctx, run, session=session, capacity=capacity, outlook=outlook)
+    integrate.integrate(ctx, run, read_plan=True, landed=landed)
+    return Outlook(retired=(attempt_id,) if ended else ())
 
 
 def _end(

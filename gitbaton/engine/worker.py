@@ -7,14 +7,14 @@ the caller's.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import asdict, replace
 
 from gitbaton.engine import contract, prepare, remains
 from gitbaton.engine.context import Context, resolve_attempt, token_for
-from gitbaton.errors import BatonError, Refused
+from gitbaton.errors import Refused
 from gitbaton.evidence import examine as examination
 from gitbaton.evidence import seal as sealing
 from gitbaton.evidence import statement
@@ -27,7 +27,7 @@ from gitbaton.model.run import Attempt, Event, Note, RunState, Sealed
 from gitbaton.model.transitions import ACTIVE, AttemptState
 from gitbaton.rules import lease as leases
 from gitbaton.rules import settle
-from gitbaton.store import notes, runs
+from gitbaton.store import runs
 
 
 class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,9 +176,12 @@ def seal(
     followups: Sequence[str] = (),
     findings: Sequence[str] = (),
     on_output: OnOutput | None = None,
+    *,
+    noted: bool = True,
 ) -> SealResult:
     """Bind a receipt to the attempt's commit: conditions, checks in a clean worktree, record.
 
+    Whoever integrates right away may leave it to that to write the note (``noted``).
     Raises `Refused` with the first condition that does not hold, ``checks-failed``, or - the
     receipt is kept - ``attempt-retired``.
     """
@@ -231,7 +234,8 @@ def seal(
         sealed_in=ctx.settings.seal_in,
         sealed_at=ctx.clock.now().stamp,
     )
-    again = _record(ctx, run, attempt_id, secret, sealed, receipt, followups, findings)
+    texts = {sealed.commit: receipt} if noted else {}
+    again = _record(ctx, run, attempt_id, secret, sealed, receipt, followups, findings, texts)
     return again or _result(run, attempt_id, sealed, statement.parse(receipt).predicate)
 
 
@@ -244,6 +248,7 @@ def _record(
     receipt: bytes,
     followups: Sequence[str],
     findings: Sequence[str],
+    texts: Mapping[str, bytes],
 ) -> SealResult | None:
     """Write the receipt into the state; or the one that another process wrote, while the checks
     ran here, for the same commit."""
@@ -277,13 +282,9 @@ def _record(
         late = attempt
         return settle.seal_late(loaded.state, attempt, sealed, receipt), event
 
-    ctx.transact(run, step)
+    ctx.transact(run, step, lambda _: texts)
     if again is not None:
         return again
-    try:
-        notes.write(ctx.repo, run, {sealed.commit: receipt}, ctx.clock)
-    except BatonError as error:
-        ctx.warn(f"the note was not written ({error.message}); `git baton notes rebuild` makes it")
     if late is not None:
         raise Refused(
             "attempt-retired",

@@ -70,18 +70,21 @@ def place_of(path: Path) -> Repository:
     Raises `RepositoryError` ``not-a-worktree`` if the directory is not one, or if its ``.git``
     points to a place that does not point back.
     """
-    link = path / ".git"
-    if link.is_dir():
-        return Repository(link, path)
+    link = f"{path}/.git"
     try:
-        named = link.read_text(errors="surrogateescape").removeprefix("gitdir:").strip("\n ")
-        git_dir = Path(os.path.normpath(path / named))
-        if common_dir_of(git_dir) != git_dir:
-            back = (git_dir / "gitdir").read_text(errors="surrogateescape").rstrip("\n")
-            if not os.path.samefile(git_dir / back, link):
+        with open(link, errors="surrogateescape") as file:
+            named = file.read().removeprefix("gitdir:").strip("\n ")
+        git_dir = Path(os.path.normpath(os.path.join(path, named)))
+        common_dir = common_dir_of(git_dir)
+        if common_dir != git_dir:
+            with open(f"{git_dir}/gitdir", errors="surrogateescape") as file:
+                back = os.path.join(git_dir, file.read().rstrip("\n"))
+            if back != link and not os.path.samefile(back, link):
                 raise FileNotFoundError(back)
-        (git_dir / "HEAD").lstat()
-        return Repository(git_dir, path)
+        os.lstat(f"{git_dir}/HEAD")
+        return Repository(git_dir, path, common_dir)
+    except IsADirectoryError:
+        return Repository(path / ".git", path)
     except OSError as error:
         raise RepositoryError(
             "not-a-worktree", f"{path} is not a worktree any more: {error.strerror or error}"

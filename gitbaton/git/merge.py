@@ -50,6 +50,7 @@ def merge(
 ) -> Merge:
     """Merge commit ``theirs`` into commit ``ours``; a scratch directory is made in ``workspace``.
 
+    What is written is not synced yet: `objects.sync_commits` does so when the merge is to count.
     Raises `RepositoryError` when git cannot merge at all (unrelated histories, missing objects), or
     when history or attributes are not those of the commits alone.
     """
@@ -69,7 +70,7 @@ def merge(
         with process.file_errors("merge-failed", f"{workspace} cannot be written"):
             _write_attributes(repo, objects.tree_of(repo, ours), scratch)
         env = {"GIT_WORK_TREE": str(scratch), "GIT_INDEX_FILE": str(scratch / ".git-no-index")}
-        output = process.git(args, scratch, env=env, check=False, durable=True)
+        output = process.git(args, scratch, env=env, check=False)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if output.code not in (0, 1):
@@ -134,7 +135,7 @@ def _keeping(repo: Repository, ours: str, theirs: str, keep: Sequence[str]) -> s
     edits = {path: objects.entry_at(repo, ours, path) for path in changed}
     if not edits:
         return theirs
-    with odb.batch(repo):
+    with odb.batch(repo, durable=False):
         kept = objects.edit_tree(repo, objects.tree_of(repo, theirs), edits)
         return objects.create_commit(repo, kept, [theirs], "keep", author=_KEEPER, when=_EPOCH)
 

@@ -9,7 +9,7 @@ text, never abbreviated and never interpreted.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import NamedTuple, TypeVar
 
@@ -182,7 +182,14 @@ def _edited(repo: Repository, base: str | None, node: _Node) -> str | None:
 
 def commit_info(repo: Repository, oid: str) -> CommitInfo:
     """What the commit ``oid`` says."""
-    return _info(_commit(repo, oid))
+    known = _known_commits.get(oid)
+    if known is None:
+        known = _info(_commit(repo, oid))
+        odb.remember(_known_commits, oid, known)
+    return known
+
+
+_known_commits: dict[str, CommitInfo] = {}
 
 
 def create_commit(
@@ -304,28 +311,31 @@ def resolve(repo: Repository, revision: str) -> str | None:
 def sync_objects(repo: Repository, tip: str, exclude: str) -> None:
     """Make the objects of ``exclude..tip`` survive a power loss.
 
-    What others wrote (a worker's git) is not synced by default; a file already on disk costs
+    What git writes, for a worker or for us, is not synced by default; a file already on disk costs
     little to sync again.
     """
+    if process.fsync_enabled():
+        walker = repo.handle.walk(pygit2.Oid(hex=tip), SortMode.NONE)
+        walker.hide(pygit2.Oid(hex=exclude))
+        sync_commits(repo, [str(commit.id) for commit in walker])
+
+
+def sync_commits(repo: Repository, commits: Iterable[str]) -> None:
+    """The same for ``commits``, with what each has beyond its first parent."""
     if not process.fsync_enabled():
         return
-    packed = False
-    for oid in _new_objects(repo, tip, exclude):
-        packed |= not _sync(os.path.join(repo.common_dir, "objects", oid[:2], oid[2:]))
-    if packed:
-        with os.scandir(repo.common_dir / "objects" / "pack") as listing:
-            for item in listing:
-                _sync(item.path)
+    folder = f"{repo.common_dir}/objects"
+    oids = dict.fromkeys(oid for commit in commits for oid in _new_objects(repo, commit))
+    if odb.sync_files([f"{folder}/{oid[:2]}/{oid[2:]}" for oid in oids]):
+        with os.scandir(f"{folder}/pack") as listing:  # those that are missing are packed
+            odb.sync_files([item.path for item in listing])
 
 
-def _new_objects(repo: Repository, tip: str, exclude: str) -> Iterator[str]:
-    walker = repo.handle.walk(pygit2.Oid(hex=tip), SortMode.NONE)
-    walker.hide(pygit2.Oid(hex=exclude))
-    for commit in walker:
-        yield str(commit.id)
-        parent = commit.parent_ids[0] if commit.parent_ids else None
-        old = odb.tree_id(repo, str(parent)) if parent else None
-        yield from _new_below(repo, old, str(commit.tree_id))
+def _new_objects(repo: Repository, commit: str) -> Iterator[str]:
+    yield commit
+    info = commit_info(repo, commit)
+    old = odb.tree_id(repo, info.parents[0]) if info.parents else None
+    yield from _new_below(repo, old, info.tree)
 
 
 def _new_below(repo: Repository, old: str | None, new: str) -> Iterator[str]:
@@ -339,19 +349,6 @@ def _new_below(repo: Repository, old: str | None, new: str) -> Iterator[str]:
             yield from _new_below(repo, was[0] if was and was[1] == DIRECTORY else None, oid)
         elif mode != SUBMODULE and (was is None or was[0] != oid):
             yield oid
-
-
-def _sync(path: str) -> bool:
-    """Sync one file; False if it does not exist."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    return True
 
 
 def _commit(repo: Repository, oid: str) -> pygit2.Commit:

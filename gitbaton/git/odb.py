@@ -4,23 +4,22 @@ libgit2's tree builder cannot express a name that is not UTF-8, so trees are rea
 the bytes they are. A long-lived handle may look for a pack that a repack has removed, and in a
 partial clone an object may have to be fetched first: both are settled here, once.
 
-libgit2 syncs one object after the other (and holds Python's lock while it waits), which makes a
-transition of ten objects cost ten times the latency of the disk. `batch` stages loose objects as
-git would write them and syncs them side by side.
+libgit2 syncs one object after the other, each with its name, and holds Python's lock while it
+waits. `batch` stages loose objects as git would write them and syncs them together, so that other
+threads go on and the names of all cost little more than the name of one.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import re
 import secrets
+import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import NamedTuple, TypeVar
 
 import pygit2
 from pygit2.enums import ObjectType
@@ -29,8 +28,7 @@ from gitbaton.errors import RepositoryError
 from gitbaton.git import process
 from gitbaton.git.repo import Repository
 
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+T = TypeVar("T")
 
 FILE, EXECUTABLE, SYMLINK, DIRECTORY, SUBMODULE = 0o100644, 0o100755, 0o120000, 0o40000, 0o160000
 
@@ -39,8 +37,8 @@ Entry = tuple[str, int]
 Names = dict[bytes, Entry]
 """What lies directly in a tree."""
 
-_WRITERS = 8
-"""How many objects of a batch are synced at once."""
+_OPEN = 64
+"""How many files are open at once while they are synced."""
 
 _TRIES = 5
 """How often an object is given its name while a gc removes directories under it."""
@@ -91,23 +89,26 @@ def write(repo: Repository, kind: ObjectType, data: bytes) -> str:
         return stored(lambda: repo.handle.write(kind, data))
     whole = b"%s %d\0%s" % (_TYPES[kind].encode(), len(data), data)
     oid = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
-    if not has(repo, oid):
-        _staged(repo)[oid] = _stage(_objects_dir(repo), oid, kind, data, whole)
+    final = f"{_objects_dir(repo)}/{oid[:2]}/{oid[2:]}"
+    # Looking into the packs as well would cost more than a second copy, which a gc removes.
+    if oid not in _staged(repo) and not os.path.exists(final):
+        _staged(repo)[oid] = _stage(final, kind, data, whole)
     return oid
 
 
 @contextmanager
-def batch(repo: Repository) -> Iterator[None]:
+def batch(repo: Repository, *, durable: bool = True) -> Iterator[None]:
     """What this thread writes inside becomes durable, and visible to others, when it ends; after an
-    exception it never was. Objects come before any ref that needs them, so end it first."""
-    if getattr(repo.local, "staged", None) is not None or _is_shared(repo):
+    exception it never was. Objects come before any ref that needs them, so end it first. Without
+    ``durable`` they are to be synced by the caller before any ref needs them."""
+    if getattr(repo.local, "staged", None) is not None or repo.is_shared:
         yield
         return
     staged: dict[str, _Staged] = {}
     repo.local.staged = staged
     try:
         yield
-        _publish(list(staged.values()))
+        _publish(list(staged.values()), durable and process.fsync_enabled())
     except OSError as error:
         raise process.storage_error(str(error)) or RepositoryError(
             "write-failed", f"an object could not be stored: {error}"
@@ -115,7 +116,8 @@ def batch(repo: Repository) -> Iterator[None]:
     finally:
         repo.local.staged = None
         for item in staged.values():
-            item.temporary.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(item.temporary)
 
 
 class _Staged(NamedTuple):
@@ -123,8 +125,8 @@ class _Staged(NamedTuple):
 
     kind: int
     data: bytes
-    temporary: Path
-    final: Path
+    temporary: str
+    final: str
 
 
 def _staged(repo: Repository) -> dict[str, _Staged]:
@@ -132,27 +134,28 @@ def _staged(repo: Repository) -> dict[str, _Staged]:
     return {} if found is None else found
 
 
-def _stage(directory: Path, oid: str, kind: int, data: bytes, whole: bytes) -> _Staged:
+def _stage(final: str, kind: int, data: bytes, whole: bytes) -> _Staged:
     # git's own gc knows this name and removes what a kill leaves behind.
-    temporary = directory / f"tmp_obj_{secrets.token_hex(8)}"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
-    with os.fdopen(fd, "wb") as file:
+    temporary = f"{final[:-41]}tmp_obj_{secrets.token_hex(8)}"
+    with open(temporary, "xb", 0, opener=_read_only) as file:
         file.write(zlib.compress(whole, 1))
-    return _Staged(kind, data, temporary, directory / oid[:2] / oid[2:])
+    return _Staged(kind, data, temporary, final)
 
 
-def _publish(staged: list[_Staged]) -> None:
-    """Sync all, then give them their names, then sync the names."""
-    durable = process.fsync_enabled()
+def _read_only(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o444)
+
+
+def _publish(staged: list[_Staged], durable: bool) -> None:
+    """Sync the contents, then give them their names.
+
+    The names are made durable by what comes next, a ref that is synced with its directory: a
+    journaling file system keeps the order of names. git goes by the same rule.
+    """
     if durable:
-        _sync_all(item.temporary for item in staged)
+        sync_files([item.temporary for item in staged])
     for item in staged:
         _give_name(item)
-    if durable:
-        directories = {item.final.parent for item in staged}
-        # One that is gone by now was emptied by a gc, into a pack that it has synced.
-        _sync_all(directories, gone=True)
-        _sync_all({directory.parent for directory in directories})
 
 
 def _give_name(item: _Staged) -> None:
@@ -161,49 +164,38 @@ def _give_name(item: _Staged) -> None:
             os.replace(item.temporary, item.final)
             return
         except FileNotFoundError:  # no such directory yet, or gc has removed it as empty
-            item.final.parent.mkdir(exist_ok=True)
+            with suppress(FileExistsError):
+                os.mkdir(os.path.dirname(item.final))
     os.replace(item.temporary, item.final)
 
 
-def _sync_all(paths: Iterable[Path], *, gone: bool = False) -> None:
-    """Sync files or directories side by side: the disk settles them in one go. With ``gone`` they
-    may cease to exist."""
-    list(_syncers().map(lambda path: _sync(path, gone), paths))
+def sync_files(paths: Sequence[str]) -> list[str]:
+    """Sync the contents of ``paths``; returns those that do not exist.
+
+    The system is first told to begin writing each, so that the disk settles them in one go.
+    """
+    missing = []
+    for at in range(0, len(paths), _OPEN):
+        with ExitStack() as opened:
+            fds = []
+            for path in paths[at : at + _OPEN]:
+                try:
+                    fd = os.open(path, os.O_RDONLY)
+                except FileNotFoundError:
+                    missing.append(path)
+                    continue
+                opened.callback(os.close, fd)
+                fds.append(fd)
+            if sys.platform == "linux":
+                for fd in fds:
+                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            for fd in fds:
+                os.fsync(fd)
+    return missing
 
 
-def _sync(path: Path, gone: bool) -> None:
-    try:
-        fd = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        if gone:
-            return
-        raise
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-@functools.cache
-def _syncers() -> ThreadPoolExecutor:
-    """Threads that wait for the disk; made at the first need, for who only reads has none."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(_WRITERS, "sync")
-
-
-def _objects_dir(repo: Repository) -> Path:
-    given = os.environ.get("GIT_OBJECT_DIRECTORY")
-    return Path(given) if given else repo.common_dir / "objects"
-
-
-def _is_shared(repo: Repository) -> bool:
-    """Whether files must get other permissions than the umask's, which libgit2 knows how to do."""
-    value: str | None = getattr(repo.local, "shared", None)
-    if value is None:
-        value = repo.config_get("core.sharedRepository") or "umask"
-        repo.local.shared = value
-    return value.lower() not in ("umask", "false", "0", "no", "off")
+def _objects_dir(repo: Repository) -> str:
+    return os.environ.get("GIT_OBJECT_DIRECTORY") or f"{repo.common_dir}/objects"
 
 
 def stored(write_object: Callable[[], pygit2.Oid]) -> str:
@@ -231,10 +223,15 @@ def names(repo: Repository, tree: str) -> Names:
             name: (oid.hex(), int(mode, 8))
             for mode, name, oid in _ENTRY.findall(read(repo, tree, ObjectType.TREE))
         }
-        if len(_known_names) >= _MOST_KNOWN:
-            _known_names.clear()
-        _known_names[tree] = found
+        remember(_known_names, tree, found)
     return found
+
+
+def remember(known: dict[str, T], oid: str, what: T) -> None:
+    """Keep what an object says: it never changes."""
+    if len(known) >= _MOST_KNOWN:
+        known.clear()
+    known[oid] = what
 
 
 _known_names: dict[str, Names] = {}
@@ -246,7 +243,9 @@ def write_tree(repo: Repository, entries: Names) -> str:
     """Store a tree; git sorts directories as if their names ended in ``/``."""
     ordered = sorted(entries.items(), key=lambda item: item[0] + b"/" * (item[1][1] == DIRECTORY))
     lines = (b"%o %s\0%s" % (mode, name, bytes.fromhex(oid)) for name, (oid, mode) in ordered)
-    return write(repo, ObjectType.TREE, b"".join(lines))
+    tree = write(repo, ObjectType.TREE, b"".join(lines))
+    remember(_known_names, tree, entries)
+    return tree
 
 
 def tree_id(repo: Repository, commit_or_tree: str) -> str:
@@ -261,9 +260,8 @@ def tree_id(repo: Repository, commit_or_tree: str) -> str:
         return commit_or_tree
     if kind != ObjectType.COMMIT:
         raise RepositoryError("wrong-object", f"object {commit_or_tree} holds no tree")
-    if len(_known_trees) >= _MOST_KNOWN:
-        _known_trees.clear()
-    tree = _known_trees[commit_or_tree] = data[5:45].decode()  # "tree " and the id
+    tree = data[5:45].decode()  # "tree " and the id
+    remember(_known_trees, commit_or_tree, tree)
     return tree
 
 

@@ -12,6 +12,7 @@ import errno
 import functools
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -113,6 +114,7 @@ def git(
     try:
         done = subprocess.run(
             command,
+            executable=_program(environment.get("PATH")),
             cwd=cwd,
             env=environment,
             input=stdin,
@@ -180,6 +182,12 @@ def file_errors(code: str, doing: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise storage_error(str(error)) or RepositoryError(code, f"{doing}: {error}") from error
+
+
+@functools.lru_cache
+def _program(search: str | None) -> str:
+    """The git program, looked up once rather than in each directory of the path for each start."""
+    return shutil.which("git", path=search) or "git"
 
 
 @functools.cache

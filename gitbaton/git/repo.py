@@ -42,12 +42,14 @@ _CRUD = " \t\n.,:;<>\"\\'"
 class Repository:
     """A git repository seen from one of its worktrees; threads may share it."""
 
-    def __init__(self, git_dir: Path, worktree: Path | None) -> None:
+    def __init__(
+        self, git_dir: Path, worktree: Path | None, common_dir: Path | None = None
+    ) -> None:
         self.git_dir = git_dir
         """Of the current worktree: ``.git``, or ``.git/worktrees/<name>``."""
         self.worktree = worktree
         """Top of the current worktree; None in a bare repository."""
-        self.common_dir = common_dir_of(git_dir)
+        self.common_dir = common_dir or common_dir_of(git_dir)
         """What all worktrees share."""
         self.baton_dir = self.common_dir / "baton"
         self.local = threading.local()
@@ -160,6 +162,12 @@ class Repository:
         values = self.config_all(key).get(key)
         return values[-1][0] if values else None
 
+    @functools.cached_property
+    def is_shared(self) -> bool:
+        """Whether files must get other permissions than the umask's (``core.sharedRepository``)."""
+        value = self.config_get("core.sharedRepository") or "umask"
+        return value.lower() not in ("umask", "false", "0", "no", "off")
+
     def identity(self) -> tuple[str, str] | None:
         """(name, email) for commits made for the user; None if git has none to offer.
 
@@ -227,10 +235,11 @@ def open_repository(start: Path | None = None) -> Repository:
 def common_dir_of(git_dir: Path) -> Path:
     """The directory that all worktrees share, given that of one of them."""
     try:
-        named = (git_dir / "commondir").read_text(errors="surrogateescape").strip()
+        with open(f"{git_dir}/commondir", errors="surrogateescape") as file:
+            named = file.read().strip()
     except FileNotFoundError:
         return git_dir
-    return Path(os.path.normpath(git_dir / named))
+    return Path(os.path.normpath(os.path.join(git_dir, named)))
 
 
 def _content(path: Path) -> str:

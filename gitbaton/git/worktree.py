@@ -137,9 +137,8 @@ def checked_out_at(repo: Repository, ref: str) -> Path | None:
     if _text(repo.common_dir, "HEAD") == wanted and repo.main_worktree is not None:
         return repo.main_worktree
     for name in _record_names(repo):
-        git_dir = repo.common_dir / "worktrees" / name
-        if _text(git_dir, "HEAD") == wanted:
-            path = _recorded_path(git_dir)
+        if _text(f"{repo.common_dir}/worktrees/{name}", "HEAD") == wanted:
+            path = _recorded_path(repo.common_dir / "worktrees" / name)
             if path is not None and (path / ".git").exists():
                 return path
     return None
@@ -277,9 +276,10 @@ def _linked(repo: Repository, name: str = "") -> Iterator[tuple[Path, Path]]:
     With ``name``, only of those whose git directory is called so, or begins so.
     """
     for one in _record_names(repo):
-        git_dir = repo.common_dir / "worktrees" / one
-        if one.startswith(name) and (path := _recorded_path(git_dir)) is not None:
-            yield git_dir, path
+        if one.startswith(name):
+            git_dir = repo.common_dir / "worktrees" / one
+            if (path := _recorded_path(git_dir)) is not None:
+                yield git_dir, path
 
 
 def _record_names(repo: Repository) -> list[str]:
@@ -297,7 +297,7 @@ def _recorded_path(git_dir: Path) -> Path | None:
     return Path(os.path.dirname(os.path.normpath(os.path.join(git_dir, link))))
 
 
-def _text(directory: Path, name: str) -> str | None:
+def _text(directory: Path | str, name: str) -> str | None:
     """The content of a small file without its newline; None if it is absent or empty."""
     try:
         with open(f"{directory}/{name}", errors="surrogateescape") as file:

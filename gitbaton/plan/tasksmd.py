@@ -7,6 +7,7 @@ with its line. `gitbaton.plan.write` ticks boxes in the same file.
 
 from __future__ import annotations
 
+import functools
 from bisect import bisect_right
 
 from msgspec.structs import replace
@@ -42,6 +43,7 @@ _HEADINGS_NAMED = 12
 _NOTHING = Settings()
 
 
+@functools.lru_cache(maxsize=4)  # the same text is asked for again and again during a run
 def read(data: bytes, *, order: Order | None = None, unit: Unit | None = None) -> Plan:
     """The plan that ``data`` holds. ``order`` and ``unit`` win over what the file says.
 

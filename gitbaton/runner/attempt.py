@@ -259,7 +259,7 @@ class _Attempt:
         try:
             if self._terms.commit:
                 self._commit_rest()
-            engine.seal(self._ctx, self._work.assignment, self._work.token)
+            engine.seal(self._ctx, self._work.assignment, self._work.token, noted=False)
         except (Refused, NotFound) as error:
             if error.code in LOST:
                 if self._has_receipt():

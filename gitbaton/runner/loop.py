@@ -1,38 +1,40 @@
 """The scheduler of `run`: hand out, collect, integrate, and again.
 
 It runs in the main thread and is the only one that integrates. Attempts that were sealed while it
-did so are integrated together in the next chain; nothing here ever waits by looking again, but for
-what other processes do.
+did so are integrated together in the next chain; new ones are claimed, and their worktrees made,
+beside it. Nothing here ever waits by looking again, but for what other processes do.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import queue
 import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from gitbaton.engine import dispatch, reconcile
+from gitbaton.engine.batch import Outlook
 from gitbaton.engine.context import Context, known_run, resolve_run
-from gitbaton.errors import BatonError, NeedsPerson
+from gitbaton.errors import BatonError, Interrupted, NeedsPerson
 from gitbaton.model.action import ActionBatch, Blocked, Dispatch, Recover, ResolveMerge, Wait
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.transitions import WORKING
 from gitbaton.runner import process
 from gitbaton.runner.attempt import Ended, Terms, Work, attend
 from gitbaton.runner.session import GRACE, LEASE, Resumed, attempt_lock, resume
-from gitbaton.store import runs
+from gitbaton.store import runs, transact
 
 POLL = 2.0  # seconds between two looks at what others are doing
 LOOK = 0.1  # seconds between two looks at threads that have reported
+WORTHWHILE = 0.5  # seconds of integrating after which free seats are filled before it goes on
 HURRY = 1.0  # seconds for a killed worker to be gone when somebody is impatient
 
 
@@ -54,8 +56,34 @@ class Limits(NamedTuple):
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
 
+class _Claimed(NamedTuple):
+    """What came of claiming: the next batch, or what went wrong."""
+
+    batch: ActionBatch | None
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True)
+class _Stoppable(Context):
+    """A context whose work is void once the run stops: what became of children that were killed
+    then must not go on record. What is not recorded is done again by the next run."""
+
+    stopping: threading.Event
+
+    def transact(
+        self,
+        run: str,
+        step: transact.Step,
+        texts: Callable[[runs.Loaded], Mapping[str, bytes]] | None = None,
+    ) -> runs.Loaded:
+        if self.stopping.is_set():
+            raise Interrupted("interrupted", "the run is being stopped")
+        return super().transact(run, step, texts)
+
+
 class Loop:
-    """One `run`. ``busy`` are the attempts whose threads have not reported yet."""
+    """One `run`. ``busy`` are the attempts whose threads have not reported yet; ``claiming`` is the
+    thread that makes the next batch."""
 
     def __init__(
         self,
@@ -73,9 +101,14 @@ class Loop:
         self._limits = limits
         self._claimed = 0
         self._first = first
+        self._batch: ActionBatch
         self._busy: dict[str, threading.Thread] = {}
         self._backlog: deque[Resumed] = deque()
-        self._reports: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
+        self._claiming: threading.Thread | None = None
+        self._outlook: Outlook | None = None
+        self._late: list[Ended] = []
+        self._integrating = 0.0
+        self._reports: queue.SimpleQueue[Ended | _Claimed | None] = queue.SimpleQueue()
         self._hurried = False
         self._sealed: dict[str, Work] = {}
         self._told: set[str] = set()
@@ -83,30 +116,30 @@ class Loop:
     def go(self) -> ActionBatch:
         """Until nothing is left to do, or nothing can be done."""
         self._resume(resolve_run(self._ctx, self._wanted, must_exist=False))
-        batch = self._accept(self._first(self._terms.session, self._capacity()))
+        self._accept(self._first(self._terms.session, self._capacity()))
         while True:
             if self._limits.seconds_left() == 0:
                 self.stop()
                 over = f"{self._limits.minutes:g} minutes are over"
-                return self._limit(batch, "max-minutes", over)
-            if self._busy:
+                return self._limit("max-minutes", over)
+            if self._busy or self._claiming:
                 ended = self._collect()
                 stuck = next((r for r in ended if isinstance(r.error, NeedsPerson)), None)
                 if stuck is not None:
                     self.stop()
-                    return self._stuck(batch, stuck)
-                if ended:
-                    batch = self._settle(ended, batch)
-            elif batch.state in ("complete", "blocked", "paused"):
-                return batch
+                    return self._stuck(stuck)
+                self._settle(ended)
+                self._claim()
+            elif self._batch.state in ("complete", "blocked", "paused"):
+                return self._batch
             elif self._limits.attempts is not None and self._claimed >= self._limits.attempts:
                 return self._limit(
-                    batch, "max-total-attempts", f"{self._limits.attempts} attempts were started"
+                    "max-total-attempts", f"{self._limits.attempts} attempts were started"
                 )
             else:
-                self._wait_for_others(batch)
+                self._wait_for_others()
                 self._resume(self._run)
-                batch = self._accept(self._actions())
+                self._accept(self._actions())
 
     def stop(self) -> None:
         """Stop all workers and leave everything resumable; `hurry` shortens the wait."""
@@ -146,22 +179,70 @@ class Loop:
     # --- asking the engine ----------------------------------------------------------------------
 
     def _actions(self) -> ActionBatch:
-        context, capacity = self._claiming()
+        context, capacity = self._claimant()
         return dispatch.actions(
             context, self._run, session=self._terms.session, capacity=capacity, lease=LEASE
         )
 
-    def _reconcile(self, ended: Ended) -> ActionBatch:
-        context, capacity = self._claiming()
-        return reconcile.reconcile(
-            context,
+    def _claim(self) -> None:
+        """Claim beside everything else, one batch at a time, when something has happened since the
+        last: the batch is reported."""
+        if self._outlook is None or self._claiming is not None:
+            return
+        context, capacity = self._claimant()
+        outlook, self._outlook = self._outlook, None
+
+        def claim() -> None:
+            try:
+                batch = dispatch.next_batch(
+                    context,
+                    self._run,
+                    session=self._terms.session,
+                    capacity=capacity,
+                    outlook=outlook,
+                )
+                self._reports.put(_Claimed(batch))
+            except BaseException as error:
+                self._reports.put(_Claimed(None, error))
+
+        self._claiming = threading.Thread(target=claim, name="claims", daemon=True)
+        self._claiming.start()
+
+    def _take(self, claimed: _Claimed) -> None:
+        self._claiming = None
+        if claimed.batch is None:
+            assert claimed.error is not None
+            raise claimed.error
+        self._accept(claimed.batch)
+
+    def _conclude(self, ended: Ended) -> None:
+        self._integrating = time.monotonic()
+        outlook = reconcile.conclude(
+            self._ctx,
             ended.work.assignment,
             outcome="completed" if ended.outcome == "completed" else "failed",
             session=self._terms.session,
-            capacity=capacity,
             token=ended.work.token,
             message=ended.message,
+            landed=self._landed,
         )
+        self._note(outlook.retired)
+        self._tell_integrated()
+
+    def _landed(self) -> None:
+        """Some of what is sealed is integrated and makes room, while the rest goes on. If that took
+        no time, it is cheaper to go on and claim for all at once."""
+        if time.monotonic() - self._integrating < WORTHWHILE:
+            return
+        self._note()
+        self._tell_integrated()
+        self._late += self._arrived()
+        self._claim()
+
+    def _note(self, retired: tuple[AttemptId, ...] = ()) -> None:
+        """Something has happened after which there may be more to claim."""
+        before = self._outlook.retired if self._outlook else ()
+        self._outlook = Outlook(retired=(*before, *retired))
 
     def _capacity(self) -> int:
         """How many attempts this session may hold. Toward the limit of attempts that is less than
@@ -170,14 +251,15 @@ class Loop:
             return self._jobs
         return min(self._jobs, max(0, self._limits.attempts - self._claimed))
 
-    def _claiming(self) -> tuple[Context, int]:
+    def _claimant(self) -> tuple[Context, int]:
         """Context and capacity for a call that may claim. A session's capacity is at least one, so
         nothing is claimed by allowing the run nothing."""
-        capacity = self._capacity()
-        if capacity > 0:
-            return self._ctx, capacity
-        settings = replace(self._ctx.settings, max_active=0)
-        return dataclasses.replace(self._ctx, settings=settings), 1
+        ctx, capacity = self._ctx, self._capacity()
+        settings = ctx.settings if capacity > 0 else replace(ctx.settings, max_active=0)
+        context = _Stoppable(
+            ctx.repo, settings, ctx.clock, ctx.cwd, ctx.warn, self._terms.crew.stopping
+        )
+        return context, max(1, capacity)
 
     def _resume(self, run: str) -> None:
         if not known_run(self._ctx, run):
@@ -190,8 +272,9 @@ class Loop:
 
     # --- scheduling -----------------------------------------------------------------------------
 
-    def _accept(self, batch: ActionBatch) -> ActionBatch:
+    def _accept(self, batch: ActionBatch) -> None:
         """Take what a batch hands out; tell what it says."""
+        self._batch = batch
         self._run = batch.run
         self._tell_integrated()
         for action in batch.actions:
@@ -207,7 +290,6 @@ class Loop:
             self._tell_once(f"warning: {warning}")
         self._fill()
         self._show_progress()
-        return batch
 
     def _fill(self) -> None:
         """Give each free seat an attempt."""
@@ -230,17 +312,25 @@ class Loop:
         self._reports.put(ended)
 
     def _collect(self) -> list[Ended]:
-        """Reports of attempts that ended; waits for one, at most until the deadline."""
-        try:
-            ended = [self._reports.get(timeout=self._limits.seconds_left())]
-        except queue.Empty:
-            return []
-        while not self._reports.empty():
-            ended.append(self._reports.get())
-        return [report for report in ended if report is not None]
+        """Attempts that ended; waits for a report, at most until the deadline."""
+        ended, self._late = self._late, []
+        return ended or self._arrived(wait=True)
 
-    def _settle(self, ended: list[Ended], batch: ActionBatch) -> ActionBatch:
-        """Reconcile what ended; the sealed ones together as far as the engine does so."""
+    def _arrived(self, *, wait: bool = False) -> list[Ended]:
+        """Take what was reported: the next batch is accepted, attempts that ended are returned."""
+        reports: list[Ended | _Claimed | None] = []
+        with contextlib.suppress(queue.Empty):
+            if wait:
+                reports.append(self._reports.get(timeout=self._limits.seconds_left()))
+            while True:
+                reports.append(self._reports.get_nowait())
+        for report in reports:
+            if isinstance(report, _Claimed):
+                self._take(report)
+        return [report for report in reports if isinstance(report, Ended)]
+
+    def _settle(self, ended: Sequence[Ended]) -> None:
+        """Put on record what ended; the sealed ones are integrated together."""
         for report in ended:
             del self._busy[report.work.assignment]
             if report.outcome == "completed":
@@ -253,21 +343,20 @@ class Loop:
                 raise report.error
         for report in ended:
             if report.outcome == "failed":
-                batch = self._accept(self._reconcile(report))
+                self._conclude(report)
             elif report.outcome == "lost":
                 self._terms.view.event(str(_id(report.work)), "taken over by another session")
+                self._note()
         for report in ended:
-            # One reconcile integrates all that are sealed by then.
+            # The first integrates all that are sealed by then.
             if report.work.assignment in self._sealed:
-                batch = self._accept(self._reconcile(report))
-        if all(report.outcome == "lost" for report in ended) and not self._busy:
-            batch = self._accept(self._actions())
-        return batch
+                self._conclude(report)
 
     def _tell_integrated(self) -> None:
         """Tell what became of the attempts that were sealed here."""
         if not self._sealed:
             return
+        self._show_progress()
         loaded = runs.load(self._ctx.repo, self._run)
         for assignment, work in list(self._sealed.items()):
             attempt = loaded.attempt(_id(work))
@@ -281,9 +370,9 @@ class Loop:
                 self._terms.view.event(name, _first_line(attempt.failure.message), bad=True)
             self._terms.view.ended(name)
 
-    def _wait_for_others(self, batch: ActionBatch) -> None:
+    def _wait_for_others(self) -> None:
         pause = POLL
-        for action in batch.actions:
+        for action in self._batch.actions:
             if isinstance(action, Wait):
                 pause = action.poll_after_seconds or POLL
                 if action.active:
@@ -293,15 +382,15 @@ class Loop:
         left = self._limits.seconds_left()
         time.sleep(pause if left is None else min(pause, left))
 
-    def _limit(self, batch: ActionBatch, name: str, reason: str) -> ActionBatch:
+    def _limit(self, name: str, reason: str) -> ActionBatch:
         blocked = Blocked(
             code=name,
             reason=f"--{name}: {reason}",
             hint="the same command goes on; work that was stopped is resumed",
         )
-        return replace(batch, state="blocked", actions=(blocked,))
+        return replace(self._batch, state="blocked", actions=(blocked,))
 
-    def _stuck(self, batch: ActionBatch, report: Ended) -> ActionBatch:
+    def _stuck(self, report: Ended) -> ActionBatch:
         """What is said when an attempt met with something that none of its successors can mend."""
         error = report.error
         assert isinstance(error, NeedsPerson)
@@ -311,12 +400,13 @@ class Loop:
             hint=error.hint,
             assignment=report.work.assignment,
         )
-        return replace(batch, state="blocked", actions=(blocked,))
+        return replace(self._batch, state="blocked", actions=(blocked,))
 
     def _join(self, seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
-        """Wait until the threads of all attempts have ended, or it is ``enough``."""
+        """Wait until all threads have ended, or it is ``enough``."""
         deadline = time.monotonic() + seconds
-        while not enough() and any(thread.is_alive() for thread in self._busy.values()):
+        threads = [*self._busy.values(), *([self._claiming] if self._claiming else [])]
+        while not enough() and any(thread.is_alive() for thread in threads):
             left = deadline - time.monotonic()
             if left <= 0:
                 return

@@ -8,10 +8,10 @@ processes write at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from gitbaton.clock import Clock
-from gitbaton.errors import RepositoryError
+from gitbaton.errors import BatonError, RepositoryError
 from gitbaton.git import objects, odb, refs
 from gitbaton.git.repo import Repository
 from gitbaton.model import layout
@@ -19,20 +19,36 @@ from gitbaton.model.run import Attempt
 from gitbaton.store import runs, transact
 
 
-def write(repo: Repository, run: str, notes: Mapping[str, bytes], clock: Clock) -> None:
-    """Put notes on commits (by object id), replacing those that are there, as one commit."""
+def beside(
+    repo: Repository,
+    run: str,
+    texts: Callable[[runs.Loaded], Mapping[str, bytes]],
+    clock: Clock,
+    failed: Callable[[BatonError], None],
+) -> transact.Beside:
+    """For `transact`: put ``texts`` on commits (by object id) together with a new state, replacing
+    the notes that are there. What goes wrong is told to ``failed`` and stops nothing."""
 
-    def attempt() -> None:
-        tip = _Tip(repo, run, transact.derived(repo, layout.notes_ref(run)))
-        with odb.batch(repo):
+    def stage(before: runs.Loaded) -> Callable[[], None]:
+        commit = None
+        tip = _Tip(repo, run, None)
+        try:
+            tip = _Tip(repo, run, transact.derived(repo, layout.notes_ref(run)))
+            notes = texts(before)
+            if notes:
+                commit = tip.commit(_merged(repo, run, tip, notes), clock)
+        except BatonError as error:
+            failed(error)
+
+        def move() -> None:
             try:
-                tree = _with(repo, tip.tree or _all(repo, run), notes)
-            except RepositoryError:  # damaged below the top
-                tree = _with(repo, _all(repo, run), notes)
-            commit = tip.commit(tree, clock)
-        tip.move(commit)
+                tip.move(commit)
+            except BatonError as error:
+                failed(error)
 
-    transact.retrying(repo, attempt)
+        return move
+
+    return stage
 
 
 def rebuild(repo: Repository, run: str, clock: Clock) -> bool:
@@ -82,6 +98,14 @@ def _with(repo: Repository, tree: str, notes: Mapping[str, bytes]) -> str:
         edits.update(dict.fromkeys(_places(repo, tree, commit)))
         edits[_path(commit)] = text
     return objects.edit_tree(repo, tree, edits)
+
+
+def _merged(repo: Repository, run: str, tip: _Tip, notes: Mapping[str, bytes]) -> str:
+    """The tree of notes at ``tip`` with some of them set; made anew where it is damaged."""
+    try:
+        return _with(repo, tip.tree or _all(repo, run), notes)
+    except RepositoryError:  # damaged below the top
+        return _with(repo, _all(repo, run), notes)
 
 
 def _all(repo: Repository, run: str) -> str:

@@ -30,6 +30,9 @@ from gitbaton.store import records, runs, trailers
 
 T = TypeVar("T")
 Step = Callable[[runs.Loaded], tuple[RunState, Event] | None]
+Beside = Callable[[runs.Loaded], Callable[[], None]]
+"""Given the state before, writes objects that are synced together with the new state; what it
+returns is done when the state's ref has moved, and must not raise."""
 
 # Seconds for which a ref may keep moving under us. A round takes milliseconds, and each one that
 # is lost is somebody else's progress, so that twenty contenders are through in well under a second.
@@ -49,7 +52,9 @@ def create(repo: Repository, state: RunState, event: Event, clock: Clock) -> run
             raise exists from error
 
 
-def transact(repo: Repository, run: str, step: Step, clock: Clock) -> runs.Loaded:
+def transact(
+    repo: Repository, run: str, step: Step, clock: Clock, beside: Beside | None = None
+) -> runs.Loaded:
     """Apply ``step`` to the run's state and commit what it returns; None means nothing to do.
 
     ``step`` may run several times and must not write anything itself. What it raises passes
@@ -62,7 +67,7 @@ def transact(repo: Repository, run: str, step: Step, clock: Clock) -> runs.Loade
     def apply() -> runs.Loaded:
         loaded = runs.load(repo, run)
         made = step(loaded)
-        return loaded if made is None else _commit(repo, loaded, *made, clock)
+        return loaded if made is None else _commit(repo, loaded, *made, clock, beside)
 
     return retrying(repo, apply)
 
@@ -130,7 +135,12 @@ _identities: dict[Path, tuple[str, str]] = {}
 
 
 def _commit(
-    repo: Repository, before: runs.Loaded | None, state: RunState, event: Event, clock: Clock
+    repo: Repository,
+    before: runs.Loaded | None,
+    state: RunState,
+    event: Event,
+    clock: Clock,
+    beside: Beside | None = None,
 ) -> runs.Loaded:
     """Write ``state`` on top of ``before`` and move the ref; raises `Conflict` ``ref-moved``."""
     moment = clock.now()
@@ -153,8 +163,11 @@ def _commit(
             author=identity(repo),
             when=moment.wall,
         )
+        then = beside(before) if beside and before else None
     old = before.oid if before else None
     refs.cas(repo, layout.run_ref(run.id), old, oid, f"baton: {event.event}", ours=True)
+    if then:
+        then()
     state = msgspec.structs.replace(state, touched={}, files={}, parents=())
     return runs.Loaded(repo, oid, tree, state)
 

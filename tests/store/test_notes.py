@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from gitbaton.errors import BatonError
 from gitbaton.git.repo import Repository, open_repository
 from gitbaton.model import layout
 from gitbaton.model.ids import AttemptId
@@ -67,13 +69,26 @@ def evidence(
     return {sealed: RECEIPT, merge: notes.of_merge(RECEIPT, MERGED), update: b"update\n"}
 
 
+def write(repo: Repository, run: str, texts: Mapping[str, bytes], clock: FixedClock) -> None:
+    """Notes written with a transition that is about something else."""
+
+    def failed(error: BatonError) -> None:
+        raise error
+
+    def step(loaded: runs.Loaded) -> tuple[RunState, Event]:
+        return loaded.state, EVENT
+
+    beside = notes.beside(repo, run, lambda _: texts, clock, failed)
+    transact.transact(repo, run, step, clock, beside)
+
+
 def shown(git: Git, commit: str) -> str:
     """What git itself finds."""
     return git("notes", f"--ref={NOTES}", "show", commit)
 
 
 def test_git_shows_them(repo: Repository, git: Git, clock: FixedClock, head: str) -> None:
-    notes.write(repo, RUN, {head: RECEIPT}, clock)
+    write(repo, RUN, {head: RECEIPT}, clock)
     assert RECEIPT.decode().strip() in git("log", "--notes=baton/*", "-1", "trunk")
     assert notes.read(repo, RUN, head) == RECEIPT
     assert git("ls-tree", "-r", "--name-only", NOTES) == f"{head[:2]}/{head[2:4]}/{head[4:]}"
@@ -87,8 +102,8 @@ def _with_run(run: runs.Loaded) -> None:
 def test_several_in_one_commit(
     repo: Repository, git: Git, clock: FixedClock, commits: list[str]
 ) -> None:
-    notes.write(repo, RUN, {c: c.encode() for c in commits}, clock)
-    notes.write(repo, RUN, {commits[0]: b"new"}, clock)
+    write(repo, RUN, {c: c.encode() for c in commits}, clock)
+    write(repo, RUN, {commits[0]: b"new"}, clock)
     assert git("rev-list", "--count", NOTES) == "2"
     assert shown(git, commits[0]) == "new"
     assert [shown(git, c) for c in commits[1:]] == commits[1:]
@@ -97,8 +112,8 @@ def test_several_in_one_commit(
 def test_writing_what_is_there_adds_no_commit(
     repo: Repository, git: Git, clock: FixedClock, head: str
 ) -> None:
-    notes.write(repo, RUN, {head: RECEIPT}, clock)
-    notes.write(repo, RUN, {head: RECEIPT}, clock)
+    write(repo, RUN, {head: RECEIPT}, clock)
+    write(repo, RUN, {head: RECEIPT}, clock)
     assert git("rev-list", "--count", NOTES) == "1"
 
 
@@ -108,7 +123,7 @@ def test_a_flat_note_of_git_is_found_and_replaced(
     git("notes", f"--ref={NOTES}", "add", "-m", "by hand", head)
     git("notes", f"--ref={NOTES}", "add", "-m", "another", commits[0])
     assert notes.read(repo, RUN, head) == b"by hand\n"
-    notes.write(repo, RUN, {head: RECEIPT}, clock)
+    write(repo, RUN, {head: RECEIPT}, clock)
     assert shown(git, head) == RECEIPT.decode().strip()
     assert shown(git, commits[0]) == "another"
     assert len(git("ls-tree", "-r", NOTES).splitlines()) == 2
@@ -126,7 +141,7 @@ def test_other_fan_outs_are_found_and_replaced(
         kind = "040000 tree"
     git("update-ref", NOTES, git("commit-tree", oid, "-m", "x"))
     assert notes.read(repo, RUN, head) == b"deep"
-    notes.write(repo, RUN, {head: RECEIPT}, clock)
+    write(repo, RUN, {head: RECEIPT}, clock)
     assert shown(git, head) == RECEIPT.decode().strip()
     assert len(git("ls-tree", "-r", NOTES).splitlines()) == 1
 
@@ -134,7 +149,7 @@ def test_other_fan_outs_are_found_and_replaced(
 def test_rebuild_makes_them_from_the_state(
     repo: Repository, git: Git, clock: FixedClock, evidence: dict[str, bytes], head: str
 ) -> None:
-    notes.write(repo, RUN, {head: b"stale"}, clock)
+    write(repo, RUN, {head: b"stale"}, clock)
     tip = git("rev-parse", NOTES)
     assert notes.rebuild(repo, RUN, clock)
     assert {c: notes.read(repo, RUN, c) for c in evidence} == evidence
@@ -184,7 +199,7 @@ def test_a_damaged_ref_stops_nothing(
         case "empty":
             file.write_text("")
     assert notes.read(repo, RUN, commits[0]) is None
-    notes.write(repo, RUN, {commits[4]: b"more"}, clock)
+    write(repo, RUN, {commits[4]: b"more"}, clock)
     assert shown(git, commits[4]) == "more"
     notes.rebuild(repo, RUN, clock)
     assert {c: notes.read(repo, RUN, c) for c in evidence} == evidence
@@ -194,7 +209,7 @@ def test_a_damaged_ref_stops_nothing(
 def _write_in_a_process(path: Path, commits: list[str]) -> None:
     repo = open_repository(path)
     for commit in commits:
-        notes.write(repo, RUN, {commit: commit.encode()}, FixedClock())
+        write(repo, RUN, {commit: commit.encode()}, FixedClock())
 
 
 def test_processes_lose_no_note(repo: Repository, path: Path, git: Git) -> None:
