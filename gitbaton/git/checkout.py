@@ -218,7 +218,7 @@ def commit_all(path: Path, message: str, exclude: Collection[str] = ()) -> str |
     )
     if done.code:
         raise _commit_failed(path, done)
-    return str(place.reopen().head.target)
+    return str(place.handle.head.target)
 
 
 def head_ref(path: Path) -> str | None:

@@ -106,16 +106,18 @@ def batch(repo: Repository, *, durable: bool = True) -> Iterator[None]:
         return
     staged: dict[str, _Staged] = {}
     repo.local.staged = staged
+    published = False
     try:
         yield
         _publish(list(staged.values()), durable and process.fsync_enabled())
+        published = True
     except OSError as error:
         raise process.storage_error(str(error)) or RepositoryError(
             "write-failed", f"an object could not be stored: {error}"
         ) from error
     finally:
         repo.local.staged = None
-        for item in staged.values():
+        for item in () if published else staged.values():
             with suppress(FileNotFoundError):
                 os.unlink(item.temporary)
 
