@@ -19,7 +19,7 @@ from gitbaton.engine import source
 from gitbaton.engine.context import Context
 from gitbaton.errors import BatonError, Busy, Conflict, Refused
 from gitbaton.evidence.examine import named
-from gitbaton.git import checkout, objects, refs, worktree
+from gitbaton.git import checked_out, checkout, objects, refs, worktree
 from gitbaton.lock import Lock
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.run import Advance, Event, Land, Merged, PlanSource, Recorded, RunState
@@ -209,7 +209,7 @@ def _require_movable(ctx: Context, run: str, intent: Advance | Land) -> None:
             f"{begun} is under way in {top}, where {short(intent.branch)} is checked out",
             "finish or abort it",
         )
-    dirty = checkout.dirty_paths(ctx.repo, top, intent.old or "", intent.new)
+    dirty = checked_out.dirty_paths(ctx.repo, top, intent.old or "", intent.new)
     lost = [path for path in dirty if path not in _saved_plan_files(ctx, run, intent)]
     if lost:
         raise _in_the_way(
@@ -237,7 +237,7 @@ def _move_branch(ctx: Context, run: str, intent: Advance | Land) -> None:
     for path, data in _saved_plan_files(ctx, run, intent).items():
         # In place, as git would: half of it is recognised, a temporary file would stay.
         (top / path).write_bytes(data)
-    checkout.move_checked_out(ctx.repo, top, intent.branch, intent.old or "", intent.new, ours=True)
+    checked_out.move(ctx.repo, top, intent.branch, intent.old or "", intent.new, ours=True)
 
 
 def _saved_plan_files(ctx: Context, run: str, intent: Advance | Land) -> dict[str, bytes]:

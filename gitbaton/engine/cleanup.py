@@ -15,8 +15,8 @@ import msgspec
 
 from gitbaton.engine import advance, prepare
 from gitbaton.engine.context import Context, attempt_of_slug, require_outside, resolve_run
-from gitbaton.engine.look import has_landed
 from gitbaton.engine.parallel import side_by_side
+from gitbaton.engine.view import has_landed
 from gitbaton.errors import BatonError, Refused
 from gitbaton.evidence import slots
 from gitbaton.evidence.examine import printable

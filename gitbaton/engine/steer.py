@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gitbaton.engine import advance, integrate, prepare
+from gitbaton.engine import advance, integrate, prepare, trust
 from gitbaton.engine.context import (
     Context,
     nearest,
@@ -12,17 +12,16 @@ from gitbaton.engine.context import (
     resolve_attempt,
     resolve_run,
 )
-from gitbaton.engine.look import relay_of
 from gitbaton.engine.remains import last_red_check
+from gitbaton.engine.view import relay_of
 from gitbaton.errors import NotFound, Refused
-from gitbaton.evidence import seal
 from gitbaton.git import objects
 from gitbaton.model.ids import assignment_id
 from gitbaton.model.run import Event, Recorded, RunState
 from gitbaton.model.transitions import AttemptState
 from gitbaton.plan import write
 from gitbaton.rules import retire
-from gitbaton.store import notes, runs
+from gitbaton.store import runs
 
 
 class Abandoned(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,15 +97,7 @@ def adopt(ctx: Context, assignment: str) -> Adopted:
     before = loaded.attempt(attempt_id)
     assert before is not None
     if before.sealed is not None:
-        copy = notes.read(ctx.repo, run, before.sealed.commit)
-        failure = seal.reverify(
-            ctx.repo,
-            run,
-            before,
-            loaded.receipt(attempt_id),
-            packet=loaded.packet(attempt_id),
-            reference=copy,
-        )
+        failure = trust.judge(ctx, loaded, before)
         if failure is not None:
             raise Refused(failure.code, failure.message, "the work itself is on its branch")
 
@@ -219,7 +210,7 @@ def resume(ctx: Context, run_name: str | None) -> Steered:
 
 def run_state(ctx: Context, run: str) -> str:
     """The state of a run as ``status`` shows it."""
-    from gitbaton.engine.look import state_of
+    from gitbaton.engine.view import state_of
 
     _, record, live = runs.load_live(ctx.repo, run)
     return state_of(record, live)

@@ -14,16 +14,16 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pygit2
 
-from gitbaton.errors import BatonError, Busy, Conflict, Refused, RepositoryError
+from gitbaton.errors import BatonError, Conflict, Refused, RepositoryError
 from gitbaton.git import objects, process, refs
-from gitbaton.git.odb import EXECUTABLE, FILE, Entry
+from gitbaton.git.odb import EXECUTABLE, FILE
 from gitbaton.git.repo import Repository, common_dir_of
 
 NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
@@ -100,7 +100,7 @@ def status(path: Path, *, fresh_index: bool) -> Status:
     """
     place = place_of(path)
     if not fresh_index:
-        return Status(_entries(_git(path, _STATUS).out))
+        return Status(_entries(git_at(path, _STATUS).out))
     tree = place.handle.head.peel(pygit2.Tree)
     entries = _compared(path, tree, _STATUS)
     edited = [name for letters, name in entries if letters == " M"]
@@ -120,16 +120,16 @@ def altered(path: Path, commit: str) -> list[str]:
         tree = place.handle[commit].peel(pygit2.Tree)
         args = (*EXACT, *_STATUS, "--untracked-files=no")
         return [name for _, name in _compared(path, tree, args)]
-    with _scratch_index() as index:
+    with scratch_index() as index:
         shutil.copy2(own, index)
         words = ("diff", "--name-only", "-z", "--no-ext-diff", "--ignore-submodules=dirty")
-        listed = _git(path, [*EXACT, *words], env={"GIT_INDEX_FILE": str(index)}).out
+        listed = git_at(path, [*EXACT, *words], env={"GIT_INDEX_FILE": str(index)}).out
     return [os.fsdecode(name) for name in listed.split(b"\0") if name]
 
 
 def _compared(path: Path, tree: pygit2.Tree, status: Sequence[str]) -> list[tuple[str, str]]:
     """What ``git status`` says with an index that is new and holds ``tree``."""
-    with _scratch_index() as index:
+    with scratch_index() as index:
         fresh = pygit2.Index(str(index))
         try:
             fresh.read_tree(tree)
@@ -141,7 +141,7 @@ def _compared(path: Path, tree: pygit2.Tree, status: Sequence[str]) -> list[tupl
             ) from error
         fresh.write()
         args = ("-c", "core.fsmonitor=false", *status, "--ignore-submodules=untracked")
-        return _entries(_git(path, args, env={"GIT_INDEX_FILE": str(index)}).out)
+        return _entries(git_at(path, args, env={"GIT_INDEX_FILE": str(index)}).out)
 
 
 def untracked(path: Path, ignored: bool) -> set[str]:
@@ -150,7 +150,7 @@ def untracked(path: Path, ignored: bool) -> set[str]:
     A directory that a rule ignores as a whole is named once, with a ``/`` at its end.
     """
     args = [*_STATUS, *(["--ignored=matching"] if ignored else [])]
-    return {name for letters, name in _entries(_git(path, args).out) if letters in ("??", "!!")}
+    return {name for letters, name in _entries(git_at(path, args).out) if letters in ("??", "!!")}
 
 
 def checkout_detached(path: Path, commit: str, keep: Collection[str] = ()) -> None:
@@ -168,16 +168,16 @@ def checkout_detached(path: Path, commit: str, keep: Collection[str] = ()) -> No
             (place.git_dir / name).unlink(missing_ok=True)
         if own.exists():
             shutil.copy2(own, index)  # with its time, by which git tells what may be racy
-    _git(path, [*NO_HOOKS, *EXACT, "checkout", "-q", "-f", "--detach", commit])
+    git_at(path, [*NO_HOOKS, *EXACT, "checkout", "-q", "-f", "--detach", commit])
     if not _has_plain_entries(index) and _skipped(path):
         raise Conflict("sparse-worktree", f"{path} was made sparse by another process", "try again")
     shutil.copy2(index, own.with_suffix(".new"))
     own.with_suffix(".new").replace(own)
     excludes = ["--exclude=/" + _SPECIAL.sub(r"\\\1", name) for name in keep]
     clean = ["clean", "-ffdxq", *excludes]
-    if _git(path, clean, check=False).code:
+    if git_at(path, clean, check=False).code:
         make_writable(path)  # caches of some tools are read-only directories
-        _git(path, clean)
+        git_at(path, clean)
 
 
 def _has_plain_entries(index: Path) -> bool:
@@ -198,17 +198,17 @@ def commit_all(path: Path, message: str, exclude: Collection[str] = ()) -> str |
         remove_leftover_lock(place, path)
     specs = [":(top)"]
     if exclude:  # not by an exclude pathspec: git fails on one that names an ignored file
-        listed = _entries(_git(path, _STATUS).out)
+        listed = _entries(git_at(path, _STATUS).out)
         wanted = (name for _, name in listed if not _covered(name, exclude))
         specs = [f":(top,literal){name}" for name in wanted]
     if specs:
         add = ["add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"]
-        staged = _git(path, add, stdin=b"\0".join(map(os.fsencode, specs)), check=False)
+        staged = git_at(path, add, stdin=b"\0".join(map(os.fsencode, specs)), check=False)
         if staged.code:
             raise _commit_failed(path, staged)
     if not (place.git_dir / "MERGE_HEAD").exists() and not _anything_staged(path, place):
         return None
-    done = _git(
+    done = git_at(
         path,
         # git's housekeeping is nothing to wait for after each of many commits
         ["-c", "maintenance.auto=false", "commit", "-q", "--cleanup=whitespace", "-F", "-"],
@@ -233,134 +233,13 @@ def under_way(place: Repository) -> str | None:
     )
 
 
-def dirty_paths(repo: Repository, worktree: Path, old: str, new: str) -> list[str]:
-    """What stands in the way of `move_checked_out`: paths that would lose something."""
-    changes = list(objects.changes(repo, old, new))
-    if not _in_the_way(worktree, changes) and _read_tree(worktree, old, new, dry_run=True):
-        return []
-    return sorted(_lost(worktree, changes))
-
-
-def move_checked_out(
-    repo: Repository,
-    worktree: Path,
-    ref: str,
-    old: str,
-    new: str,
-    *,
-    code: str = "integration-checked-out",
-    ours: bool = False,
-) -> None:
-    """Move the branch ``ref``, checked out at ``worktree``, from ``old`` to ``new`` with its files.
-
-    Nothing uncommitted is lost: what differs between the commits must be clean there, or
-    `Refused` (with ``code``) names the directory; anything else may be dirty. Files change first
-    and the ref last, so after a crash the same call finishes: each file may then be as in ``old``
-    or as in ``new``. Raises `Conflict` ``ref-moved`` (files put back) when the ref is neither.
-    ``ours`` is that of `refs.cas`.
-    """
-    place = place_of(worktree)
-    if place.head_branch() != ref:
-        raise Conflict("worktree-switched", f"{worktree} has another branch now", "try again")
-    if refs.read(repo, ref) not in (old, new):
-        raise Conflict("ref-moved", f"{ref} was moved by another process", "try again")
-    if (place.git_dir / "index.lock").exists():
-        raise Busy("index-locked", f"another process holds {place.git_dir / 'index.lock'}")
-    changes = list(objects.changes(repo, old, new))
-    if _in_the_way(worktree, changes) or not _read_tree(worktree, old, new):
-        _move_by_hand(worktree, changes, code)
-    try:
-        refs.cas(repo, ref, old, new, "baton: moved with its worktree", ours=ours)
-    except BatonError:
-        if refs.read(repo, ref) == new:
-            return
-        _read_tree(worktree, new, old)
-        raise
-
-
 def remove_leftover_lock(repo: Repository, worktree: Path) -> bool:
     """Remove the lock of the index that a killed git left in ``worktree``; waits two seconds to see
     that nobody is at work on it. False if there is none, or somebody is."""
     return refs.remove_leftover_lock(repo, str(place_of(worktree).git_dir / "index.lock"))
 
 
-def _in_the_way(worktree: Path, changes: Iterable[objects.Change]) -> bool:
-    """Whether a file is where one will be added: git would overwrite it if it is ignored."""
-    return any(c.old is None and os.path.lexists(worktree / c.path) for c in changes)
-
-
-def _read_tree(worktree: Path, old: str, new: str, *, dry_run: bool = False) -> bool:
-    """git's own two-way switch, which refuses to lose anything; False if it refused."""
-    args = ["read-tree", "-m", "-u", *(["--dry-run"] if dry_run else []), old, new]
-    return not _git(worktree, args, check=False, durable=True).code
-
-
-def _lost(worktree: Path, changes: Sequence[objects.Change]) -> set[str]:
-    """Paths whose file, or entry in the index, is neither as it was nor as it will be."""
-    index = _index_entries(worktree)
-    lost = {c.path for c in changes if index.get(c.path) not in (c.old, c.new)}
-    not_old = _unlike(worktree, {c.path: c.old for c in changes})
-    after = {c.path: c.new for c in changes if c.path in not_old}
-    neither = _unlike(worktree, after)
-    return lost | {path for path in neither if not _is_begun(worktree, path, after[path])}
-
-
-def _is_begun(worktree: Path, path: str, entry: Entry | None) -> bool:
-    """Whether the file is missing, or the beginning of what a checkout would write there: a git
-    that was killed or ran out of space leaves such, and to go on loses nothing."""
-    if not os.path.lexists(worktree / path):
-        return True
-    if entry is None or entry[1] != _file_mode(worktree / path, entry[1]):
-        return False
-    whole = _git(worktree, ["cat-file", "--filters", f"--path={path}", entry[0]], check=False)
-    return whole.code == 0 and whole.out.startswith((worktree / path).read_bytes())
-
-
-def _unlike(path: Path, expected: Mapping[str, Entry | None]) -> set[str]:
-    """Those of ``expected`` whose file in the worktree is not that object; None: no file."""
-    present = {name: entry for name, entry in expected.items() if entry is not None}
-    found = {
-        name
-        for name in expected.keys() - present.keys()
-        if os.path.lexists(path / name) and not _is_real_directory(path / name)
-    }
-    if present:
-        with _scratch_index() as index:
-            env = {"GIT_INDEX_FILE": str(index)}
-            _fill_index(path, present, env)
-            args = ["diff", "--name-only", "-z", "--no-ext-diff", "--ignore-submodules=dirty"]
-            listed = _git(path, ["-c", "core.fsmonitor=false", *args], env=env).out
-            found |= {os.fsdecode(name) for name in listed.split(b"\0") if name}
-    return found
-
-
-def _move_by_hand(worktree: Path, changes: Sequence[objects.Change], code: str) -> None:
-    """Finish a switch that was cut off: accept what is old or new, refuse what is neither."""
-    lost = _lost(worktree, changes)
-    if lost:
-        some = ", ".join(sorted(lost)[:3]) + (", ..." if len(lost) > 3 else "")
-        raise Refused(
-            code,
-            f"{worktree} has the branch checked out, with changes that would be lost: {some}",
-            "commit or stash them there, or switch to another branch",
-            {"worktree": str(worktree), "paths": sorted(lost)},
-        )
-    after = {change.path: change.new for change in changes}
-    stale = _unlike(worktree, after)
-    for name in sorted(stale, reverse=True):
-        if after[name] is None:
-            (worktree / name).unlink(missing_ok=True)
-            _remove_empty_parents(worktree, worktree / name)
-    wanted = {name: entry for name in stale if (entry := after[name]) is not None}
-    with _scratch_index() as scratch:
-        env = {"GIT_INDEX_FILE": str(scratch)}
-        _fill_index(worktree, wanted, env)
-        _git(worktree, ["checkout-index", "-q", "-f", "-a"], env=env)
-    _fill_index(worktree, after, {})
-    _git(worktree, ["update-index", "-q", "--refresh"], check=False)
-
-
-def _git(
+def git_at(
     path: Path,
     args: Sequence[str],
     *,
@@ -380,27 +259,9 @@ def _entries(listing: bytes) -> list[tuple[str, str]]:
 
 
 @contextmanager
-def _scratch_index() -> Iterator[Path]:
+def scratch_index() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="baton-index-") as directory:
         yield Path(directory) / "index"
-
-
-def _fill_index(path: Path, entries: Mapping[str, Entry | None], env: Mapping[str, str]) -> None:
-    lines = (
-        b"%o %s\t%s\0" % (mode, oid.encode(), os.fsencode(name))
-        for name, (oid, mode) in ((name, entry or ("0" * 40, 0)) for name, entry in entries.items())
-    )
-    _git(path, ["update-index", "-z", "--index-info"], stdin=b"".join(lines), env=env)
-
-
-def _index_entries(path: Path) -> dict[str, Entry | None]:
-    found: dict[str, Entry | None] = {}
-    for line in _git(path, ["ls-files", "--stage", "-z"]).out.split(b"\0"):
-        if line:
-            facts, _, name = line.partition(b"\t")
-            mode, oid, _stage = facts.decode().split(" ")
-            found[os.fsdecode(name)] = (oid, int(mode, 8))
-    return found
 
 
 def _as_checked_out(place: Repository, tree: str, paths: Sequence[str]) -> set[str]:
@@ -411,11 +272,11 @@ def _as_checked_out(place: Repository, tree: str, paths: Sequence[str]) -> set[s
     candidates: list[tuple[str, str]] = []
     for name in paths:
         entry = objects.entry_at(place, tree, name)
-        if entry and entry[1] == _file_mode(top / name, entry[1]):
+        if entry and entry[1] == file_mode(top / name, entry[1]):
             candidates.append((name, entry[0]))
     asked = b"".join(b"%s %s\0" % (oid.encode(), os.fsencode(name)) for name, oid in candidates)
     mark = os.urandom(16).hex()  # sizes in the listing are those before the filters
-    listing = _git(top, ["cat-file", f"--batch={mark}", "--filters", "-z"], stdin=asked).out
+    listing = git_at(top, ["cat-file", f"--batch={mark}", "--filters", "-z"], stdin=asked).out
     contents = listing.split(f"{mark}\n".encode())[1:]
     return {
         name
@@ -424,7 +285,7 @@ def _as_checked_out(place: Repository, tree: str, paths: Sequence[str]) -> set[s
     }
 
 
-def _file_mode(path: Path, recorded: int) -> int:
+def file_mode(path: Path, recorded: int) -> int:
     mode = path.lstat().st_mode
     if not stat.S_ISREG(mode) or recorded not in (FILE, EXECUTABLE):
         return -1
@@ -433,7 +294,7 @@ def _file_mode(path: Path, recorded: int) -> int:
 
 def _skipped(path: Path) -> set[str]:
     """Paths that the worktree's index leaves out of a sparse checkout."""
-    listing = _git(path, ["ls-files", "-t", "-z"]).out.split(b"\0")
+    listing = git_at(path, ["ls-files", "-t", "-z"]).out.split(b"\0")
     return {os.fsdecode(line[2:]) for line in listing if line.startswith(b"S ")}
 
 
@@ -444,7 +305,7 @@ def _anything_staged(path: Path, place: Repository) -> bool:
     try:
         return bool(len(handle.index.diff_to_tree(handle.head.peel(pygit2.Tree))))
     except pygit2.GitError:  # an index format that libgit2 does not read
-        return bool(_git(path, ["diff", "--cached", "--quiet"], check=False).code)
+        return bool(git_at(path, ["diff", "--cached", "--quiet"], check=False).code)
 
 
 def _covered(name: str, listed: Collection[str]) -> bool:
@@ -462,20 +323,6 @@ def _commit_failed(path: Path, output: process.Output) -> BatonError:
         "commit there by hand, or repair what refuses",
         {"output": said[-_TAIL:]},
     )
-
-
-def _is_real_directory(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
-
-
-def _remove_empty_parents(top: Path, path: Path) -> None:
-    for parent in path.parents:
-        if parent == top:
-            return
-        try:
-            parent.rmdir()
-        except OSError:
-            return
 
 
 def make_writable(top: Path) -> None:

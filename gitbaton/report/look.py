@@ -10,7 +10,8 @@ from gitbaton.report import style, text
 from gitbaton.report.lines import ago, clean, duration, plural, table, wrapped
 
 if TYPE_CHECKING:
-    from gitbaton.engine.look import AttemptView, Log, RunList, Show, Status
+    from gitbaton.engine.look import Log, RunList, Show, Status
+    from gitbaton.engine.view import AttemptView
 
 _SUGGESTION = {
     "wait": "wait",
