@@ -36,11 +36,16 @@ def clean_block(text: str) -> str:
 
 def terminal_width() -> int:
     """Columns of the terminal; 80 where there is none."""
+    return _columns() or WIDTH
+
+
+def _columns() -> int:
+    """Columns of the terminal; 0 where there is none."""
     try:
         # shutil has this too, and loads every archive format on the way.
-        return os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH
+        return os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError):
-        return WIDTH
+        return 0
 
 
 def width_of(text: str) -> int:
@@ -64,8 +69,9 @@ def cut(text: str, columns: int) -> str:
 
 
 def table(rows: Iterable[Sequence[str]], indent: int = 0, gap: int = 2) -> list[str]:
-    """Rows of (styled) cells as aligned lines; the last cell of a row is cut to the terminal if it
-    is unstyled. A column that is empty throughout takes no room."""
+    """Rows of (styled) cells as aligned lines; the last cell of a row is cut to the terminal, if
+    there is one, and it is unstyled. A column that is empty throughout takes no room."""
+    columns = _columns()
     listed = [list(row) for row in rows]
     count = max((len(row) for row in listed), default=0)
     widths = [max(width_of(row[i]) for row in listed if i < len(row)) for i in range(count)]
@@ -78,8 +84,8 @@ def table(rows: Iterable[Sequence[str]], indent: int = 0, gap: int = 2) -> list[
             if not widths[i]:
                 continue
             if i == last:
-                room = terminal_width() - used
-                line += cell if "\x1b" in cell else cut(cell, max(room, 20))
+                whole = not columns or "\x1b" in cell
+                line += cell if whole else cut(cell, max(columns - used, 20))
             else:
                 pad = widths[i] - width_of(cell) + gap
                 line += cell + " " * pad

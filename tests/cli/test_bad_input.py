@@ -128,9 +128,9 @@ def test_settings_are_shown_when_one_cannot_be_read(baton: Baton, repo: Path) ->
     ids=" ".join,
 )
 def test_setting_without_effect_is_told(baton: Baton, repo: Path, args: list[str]) -> None:
-    subprocess.run(["git", "config", "baton.requireSignature", "true"], check=True)
+    subprocess.run(["git", "config", "baton.requireSignatures", "true"], check=True)
     done = baton(*args)
-    assert "baton.requiresignature means nothing" in done.err
+    assert "baton.requiresignatures means nothing" in done.err
 
 
 BYTES = "a\udcff"  # as the system gives a byte that is not UTF-8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 
 import click
@@ -56,8 +57,11 @@ def test_table_aligns_by_width_not_by_length() -> None:
     ]
 
 
-def test_table_drops_empty_columns_and_cuts_the_last() -> None:
-    (line,) = lines.table([("a", "", "word " * 40)])
+def test_table_drops_empty_columns_and_cuts_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("a", "", "word " * 40)]
+    assert lines.table(rows) == [f"a  {'word ' * 40}".rstrip()], "cut where there is no terminal"
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((80, 24)))
+    (line,) = lines.table(rows)
     assert line.startswith("a  word word")
     assert len(line) <= 80
     assert line.endswith("…")
