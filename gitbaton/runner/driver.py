@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import signal
 import threading
@@ -27,7 +28,8 @@ from gitbaton.model.plan import Order, Unit
 from gitbaton.runner import live, process
 from gitbaton.runner.agents import agent_command, fill, missing_program
 from gitbaton.runner.attempt import Crew, Terms
-from gitbaton.runner.loop import Limits, Loop
+from gitbaton.runner.claims import Limits
+from gitbaton.runner.loop import Loop
 from gitbaton.runner.session import LEASE, Leases, Presence
 
 PAUSES = (5.0, 15.0, 45.0, 120.0)  # seconds before a worker that died at once is tried again
@@ -72,22 +74,18 @@ def run_loop(
     # Claims made while integrating have no lease of their own choice.
     ctx = dataclasses.replace(ctx, settings=replace(ctx.settings, lease_seconds=LEASE))
     leases, crew = Leases(ctx, heartbeat), Crew()
-
-    def first(session: str, capacity: int) -> ActionBatch:
-        return dispatch.actions(
-            ctx,
-            run,
-            session=session,
-            capacity=capacity,
-            checks=checks,
-            base=base,
-            lease=LEASE,
-            order=order,
-            unit=unit,
-            project=project,
-            plan_from=plan_from,
-        )
-
+    first = functools.partial(
+        dispatch.actions,
+        ctx,
+        run,
+        checks=checks,
+        base=base,
+        lease=LEASE,
+        order=order,
+        unit=unit,
+        project=project,
+        plan_from=plan_from,
+    )
     with Presence(ctx) as presence, view or live.view(plain) as shown:
         terms = Terms(
             ctx, template, retries, commit, presence.session, tuple(pauses), shown, leases, crew
@@ -95,23 +93,29 @@ def run_loop(
         loop = Loop(terms, run, jobs, Limits.of(max_minutes, max_total_attempts), first)
         with _signals(loop) as signals:
             try:
-                return loop.go()
-            except KeyboardInterrupt:
-                signals.stopping = True  # first of all: from here on nothing is raised
-                shown.say("stopping the workers; once more: at once")
-                loop.stop()
-                raise Interrupted(
-                    "interrupted",
-                    f"interrupted with {loop.left_text()}",
-                    "the same command goes on from here",
-                ) from None
-            except BaseException:
-                signals.stopping = True
-                loop.stop()
-                raise
+                return _to_its_end(loop, shown, signals)
             finally:
                 leases.close()
                 presence.clean = loop.nothing_left()
+
+
+def _to_its_end(loop: Loop, shown: live.View, signals: _Signals) -> ActionBatch:
+    """The last batch of ``loop``; whatever ends it before leaves no worker behind."""
+    try:
+        return loop.go()
+    except KeyboardInterrupt:
+        signals.stopping = True  # first of all: from here on nothing is raised
+        shown.say("stopping the workers; once more: at once")
+        loop.stop()
+        raise Interrupted(
+            "interrupted",
+            f"interrupted with {loop.left_text()}",
+            "the same command goes on from here",
+        ) from None
+    except BaseException:
+        signals.stopping = True
+        loop.stop()
+        raise
 
 
 def _template(ctx: Context, agent: str | None, command: str | None) -> str:

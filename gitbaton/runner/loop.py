@@ -13,24 +13,22 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gitbaton.engine import dispatch, reconcile
-from gitbaton.engine.batch import Outlook
-from gitbaton.engine.context import Context, known_run, resolve_run
-from gitbaton.errors import BatonError, Interrupted, NeedsPerson
+from gitbaton.engine import reconcile
+from gitbaton.engine.context import known_run, resolve_run
+from gitbaton.errors import BatonError, NeedsPerson
 from gitbaton.model.action import ActionBatch, Blocked, Dispatch, Recover, ResolveMerge, Wait
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.transitions import WORKING
 from gitbaton.runner import process
 from gitbaton.runner.attempt import Ended, Terms, Work, attend
-from gitbaton.runner.session import GRACE, LEASE, Resumed, attempt_lock, resume
-from gitbaton.store import runs, transact
+from gitbaton.runner.claims import Claimed, Claims, Limits
+from gitbaton.runner.session import GRACE, Resumed, attempt_lock, resume
+from gitbaton.store import runs
 
 POLL = 2.0  # seconds between two looks at what others are doing
 LOOK = 0.1  # seconds between two looks at threads that have reported
@@ -39,52 +37,8 @@ WORTHWHILE = 0.5  # seconds of integrating after which free seats are filled bef
 HURRY = 1.0  # seconds for a killed worker to be gone when somebody is impatient
 
 
-class Limits(NamedTuple):
-    """What ends a run that burns: ``deadline`` in monotonic seconds, ``attempts`` claimed."""
-
-    minutes: float | None
-    deadline: float | None
-    attempts: int | None
-
-    @classmethod
-    def of(cls, minutes: float | None, attempts: int | None) -> Limits:
-        """Limits that count from now."""
-        deadline = None if minutes is None else time.monotonic() + minutes * 60
-        return cls(minutes, deadline, attempts)
-
-    def seconds_left(self) -> float | None:
-        """Until the deadline, at least 0; None without one."""
-        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-
-
-class _Claimed(NamedTuple):
-    """What came of claiming: the next batch, or what went wrong."""
-
-    batch: ActionBatch | None
-    error: BaseException | None = None
-
-
-@dataclass(frozen=True)
-class _Stoppable(Context):
-    """A context whose work is void once the run stops: what became of children that were killed
-    then must not go on record. What is not recorded is done again by the next run."""
-
-    stopping: threading.Event
-
-    def transact(
-        self,
-        run: str,
-        step: transact.Step,
-        texts: Callable[[runs.Loaded], Mapping[str, bytes]] | None = None,
-    ) -> runs.Loaded:
-        if self.stopping.is_set():
-            raise Interrupted("interrupted", "the run is being stopped")
-        return super().transact(run, step, texts)
-
-
 class Loop:
-    """One `run`. ``busy`` are the attempts whose threads have not reported yet; ``claiming`` is the
-    thread that makes the next batch."""
+    """One `run`. ``busy`` are the attempts whose threads have not reported yet."""
 
     def __init__(
         self,
@@ -92,7 +46,7 @@ class Loop:
         run: str | None,
         jobs: int,
         limits: Limits,
-        first: Callable[[str, int], ActionBatch],
+        first: Callable[..., ActionBatch],
     ) -> None:
         self._terms = terms
         self._ctx = terms.ctx
@@ -100,16 +54,14 @@ class Loop:
         self._run = ""
         self._jobs = jobs
         self._limits = limits
-        self._claimed = 0
+        self._claims = Claims(terms, jobs, limits)
         self._first = first
         self._batch: ActionBatch
         self._busy: dict[str, threading.Thread] = {}
         self._backlog: deque[Resumed] = deque()
-        self._claiming: threading.Thread | None = None
-        self._outlook: Outlook | None = None
         self._late: list[Ended] = []
         self._integrating = 0.0
-        self._reports: queue.SimpleQueue[Ended | _Claimed | None] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[Ended | Claimed | None] = queue.SimpleQueue()
         self._hurried = False
         self._sealed: dict[str, Work] = {}
         self._told: set[str] = set()
@@ -117,30 +69,30 @@ class Loop:
     def go(self) -> ActionBatch:
         """Until nothing is left to do, or nothing can be done."""
         self._resume(resolve_run(self._ctx, self._wanted, must_exist=False))
-        self._accept(self._first(self._terms.session, self._capacity()))
+        self._accept(self._first(session=self._terms.session, capacity=self._claims.capacity()))
         while True:
             if self._limits.seconds_left() == 0:
                 self.stop()
                 over = f"{self._limits.minutes:g} minutes are over"
                 return self._limit("max-minutes", over)
-            if self._busy or self._claiming:
+            if self._busy or self._claims.thread:
                 ended = self._collect()
                 stuck = next((r for r in ended if isinstance(r.error, NeedsPerson)), None)
                 if stuck is not None:
                     self.stop()
                     return self._stuck(stuck)
                 self._settle(ended)
-                self._claim()
+                self._claims.begin(self._run, self._reports.put)
             elif self._batch.state in ("complete", "blocked", "paused"):
                 return self._batch
-            elif self._limits.attempts is not None and self._claimed >= self._limits.attempts:
+            elif self._claims.exhausted:
                 return self._limit(
                     "max-total-attempts", f"{self._limits.attempts} attempts were started"
                 )
             else:
                 self._wait_for_others()
                 self._resume(self._run)
-                self._accept(self._actions())
+                self._accept(self._claims.actions(self._run))
 
     def stop(self) -> None:
         """Stop all workers and leave everything resumable; `hurry` shortens the wait."""
@@ -179,43 +131,6 @@ class Loop:
 
     # --- asking the engine ----------------------------------------------------------------------
 
-    def _actions(self) -> ActionBatch:
-        context, capacity = self._claimant()
-        return dispatch.actions(
-            context, self._run, session=self._terms.session, capacity=capacity, lease=LEASE
-        )
-
-    def _claim(self) -> None:
-        """Claim beside everything else, one batch at a time, when something has happened since the
-        last: the batch is reported."""
-        if self._outlook is None or self._claiming is not None:
-            return
-        context, capacity = self._claimant()
-        outlook, self._outlook = self._outlook, None
-
-        def claim() -> None:
-            try:
-                batch = dispatch.next_batch(
-                    context,
-                    self._run,
-                    session=self._terms.session,
-                    capacity=capacity,
-                    outlook=outlook,
-                )
-                self._reports.put(_Claimed(batch))
-            except BaseException as error:
-                self._reports.put(_Claimed(None, error))
-
-        self._claiming = threading.Thread(target=claim, name="claims", daemon=True)
-        self._claiming.start()
-
-    def _take(self, claimed: _Claimed) -> None:
-        self._claiming = None
-        if claimed.batch is None:
-            assert claimed.error is not None
-            raise claimed.error
-        self._accept(claimed.batch)
-
     def _conclude(self, ended: Ended) -> None:
         self._integrating = time.monotonic()
         outlook = reconcile.conclude(
@@ -227,7 +142,7 @@ class Loop:
             message=ended.message,
             landed=self._landed,
         )
-        self._note(outlook.retired)
+        self._claims.want(outlook.retired)
         self._tell_integrated()
 
     def _landed(self) -> None:
@@ -235,32 +150,10 @@ class Loop:
         no time, it is cheaper to go on and claim for all at once."""
         if time.monotonic() - self._integrating < WORTHWHILE:
             return
-        self._note()
+        self._claims.want()
         self._tell_integrated()
         self._late += self._arrived()
-        self._claim()
-
-    def _note(self, retired: tuple[AttemptId, ...] = ()) -> None:
-        """Something has happened after which there may be more to claim."""
-        before = self._outlook.retired if self._outlook else ()
-        self._outlook = Outlook(retired=(*before, *retired))
-
-    def _capacity(self) -> int:
-        """How many attempts this session may hold. Toward the limit of attempts that is less than
-        it could be: whatever is integrated by the same call makes room for as many claims."""
-        if self._limits.attempts is None:
-            return self._jobs
-        return min(self._jobs, max(0, self._limits.attempts - self._claimed))
-
-    def _claimant(self) -> tuple[Context, int]:
-        """Context and capacity for a call that may claim. A session's capacity is at least one, so
-        nothing is claimed by allowing the run nothing."""
-        ctx, capacity = self._ctx, self._capacity()
-        settings = ctx.settings if capacity > 0 else replace(ctx.settings, max_active=0)
-        context = _Stoppable(
-            ctx.repo, settings, ctx.clock, ctx.cwd, ctx.warn, self._terms.crew.stopping
-        )
-        return context, max(1, capacity)
+        self._claims.begin(self._run, self._reports.put)
 
     def _resume(self, run: str) -> None:
         if not known_run(self._ctx, run):
@@ -280,7 +173,7 @@ class Loop:
         self._tell_integrated()
         for action in batch.actions:
             if isinstance(action, Dispatch | ResolveMerge):
-                self._claimed += 1
+                self._claims.made += 1
                 lock = attempt_lock(self._ctx, batch.run, _id(action))
                 lock.acquire()
                 self._terms.leases.add(action.assignment, action.token)
@@ -319,7 +212,7 @@ class Loop:
 
     def _arrived(self, *, wait: bool = False) -> list[Ended]:
         """Take what was reported: the next batch is accepted, attempts that ended are returned."""
-        reports: list[Ended | _Claimed | None] = []
+        reports: list[Ended | Claimed | None] = []
         with contextlib.suppress(queue.Empty):
             if wait:
                 reports.append(self._reports.get(timeout=self._limits.seconds_left()))
@@ -330,8 +223,8 @@ class Loop:
             while True:
                 reports.append(self._reports.get_nowait())
         for report in reports:
-            if isinstance(report, _Claimed):
-                self._take(report)
+            if isinstance(report, Claimed):
+                self._accept(self._claims.take(report))
         return [report for report in reports if isinstance(report, Ended)]
 
     def _settle(self, ended: Sequence[Ended]) -> None:
@@ -351,7 +244,7 @@ class Loop:
                 self._conclude(report)
             elif report.outcome == "lost":
                 self._terms.view.event(str(_id(report.work)), "taken over by another session")
-                self._note()
+                self._claims.want()
         for report in ended:
             # The first integrates all that are sealed by then.
             if report.work.assignment in self._sealed:
@@ -410,7 +303,8 @@ class Loop:
     def _join(self, seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
         """Wait until all threads have ended, or it is ``enough``."""
         deadline = time.monotonic() + seconds
-        threads = [*self._busy.values(), *([self._claiming] if self._claiming else [])]
+        claiming = self._claims.thread
+        threads = [*self._busy.values(), *([claiming] if claiming else [])]
         while not enough() and any(thread.is_alive() for thread in threads):
             left = deadline - time.monotonic()
             if left <= 0:

@@ -205,18 +205,20 @@ def test_a_commit_hook_that_refuses_is_told_to_the_worker(runner: Runner) -> Non
 
 @pytest.mark.parametrize("retries", [0, 2])
 def test_a_commit_that_nobody_can_make_stops_the_run(runner: Runner, retries: int) -> None:
-    git(runner.path, "config", "commit.gpgSign", "true")
-    git(runner.path, "config", "gpg.program", "false")
+    hook = runner.path / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho nobody commits today >&2\nexit 1\n")
+    hook.chmod(0o755)
     batch = runner(f"{WRITE}; echo x >>tries-$BATON_TICKET", jobs=1, retries=retries)
     assert batch.state == "blocked"
     (blocked,) = batch.actions
     assert isinstance(blocked, Blocked)
     assert blocked.code == "commit-failed"
     assert blocked.assignment == "add-it/1.1@1"
-    assert "gpg failed to sign" in blocked.reason
+    assert "nobody commits today" in blocked.reason
     assert list(runner.states()) == ["1.1@1"]
     assert set(runner.states().values()) <= {"leased", "spawned"}
-    git(runner.path, "config", "commit.gpgSign", "false")
+    hook.unlink()
     assert runner(WRITE).state == "complete"
     assert set(runner.states().values()) == {"succeeded"}
     assert len(runner.states()) == 4  # nothing was used up
