@@ -13,6 +13,7 @@ import msgspec
 
 from gitbaton.engine.context import Context
 from gitbaton.engine.observe import sightings_of
+from gitbaton.engine.presence import has_lost_its_runner
 from gitbaton.errors import BatonError
 from gitbaton.git import checkout, objects, refs
 from gitbaton.model.ids import assignment_id
@@ -169,6 +170,7 @@ def relay_of(ctx: Context, run: str, attempt: Attempt, live: Live) -> Relay:
         _worktree(attempt, now.wall.timestamp()),
         heartbeat,
         sightings_of(ctx, run).get(str(attempt.id)),
+        runner_gone=has_lost_its_runner(ctx, attempt),
         ticket_open=attempt.active or attempt.ticket in live.missing,
     )
 

@@ -115,7 +115,7 @@ def _attempts(attempts: Sequence[AttemptView]) -> list[str]:
             duration(a.relay.elapsed_seconds),
             _lease(a),
             _worktree(a),
-            _SUGGESTION[a.relay.suggested_action],
+            _suggestion(a),
             style.dim(clean(a.session)) if a.session else "",
         )
         for a in attempts
@@ -126,6 +126,12 @@ def _attempts(attempts: Sequence[AttemptView]) -> list[str]:
         if attempt.failure is not None:
             lines += style.failure(attempt.failure, 6, most=3)
     return lines
+
+
+def _suggestion(attempt: AttemptView) -> str:
+    if attempt.relay.runner_gone:
+        return "its runner is gone; run again"
+    return _SUGGESTION[attempt.relay.suggested_action]
 
 
 def _lease(attempt: AttemptView) -> str:
@@ -187,7 +193,7 @@ def show(shown: Show) -> str:
         ("worker", clean(attempt.agent_id or "")),
         ("elapsed", duration(attempt.relay.elapsed_seconds)),
         ("lease", _lease(attempt).removeprefix("lease ")),
-        ("next", _SUGGESTION[attempt.relay.suggested_action]),
+        ("next", _suggestion(attempt)),
         ("worktree", clean(attempt.worktree)),
         ("branch", clean(attempt.branch)),
         ("commit", style.short(attempt.commit)),

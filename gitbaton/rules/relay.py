@@ -36,7 +36,8 @@ class Worktree(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Relay(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts of one attempt as ``status`` shows them; seconds are whole seconds."""
+    """The facts of one attempt as ``status`` shows them; seconds are whole seconds.
+    ``runner_gone``: a `run` on this machine was at it and has ended."""
 
     elapsed_seconds: int
     lease_remaining_seconds: int
@@ -45,6 +46,7 @@ class Relay(msgspec.Struct, frozen=True, kw_only=True):
     beat_age_seconds: int
     heartbeat_file_age_seconds: int | None
     worktree: Worktree
+    runner_gone: bool
     suggested_action: Suggestion
 
 
@@ -55,6 +57,7 @@ def relay(
     heartbeat_file_age: int | None,
     sighting: Sighting | None = None,
     *,
+    runner_gone: bool = False,
     ticket_open: bool = True,
 ) -> Relay:
     """All that is known of an attempt, and what to do about it; ``ticket_open`` says whether its
@@ -71,7 +74,10 @@ def relay(
         beat_age_seconds=_seconds((now.wall - renewed).total_seconds()),
         heartbeat_file_age_seconds=heartbeat_file_age,
         worktree=worktree,
-        suggested_action=_suggest(attempt, fraction, left, worktree) if ticket_open else "none",
+        runner_gone=runner_gone,
+        suggested_action=_suggest(attempt, fraction, 0 if runner_gone else left, worktree)
+        if ticket_open
+        else "none",
     )
 
 

@@ -15,12 +15,12 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 from gitbaton.engine import dispatch, prepare
 from gitbaton.engine import worker as engine
 from gitbaton.engine.context import Context
+from gitbaton.engine.presence import has_lost_its_runner, presence_path
 from gitbaton.errors import BatonError, NotFound, Refused
 from gitbaton.lock import Lock
 from gitbaton.model.action import Dispatch, ResolveMerge
@@ -44,7 +44,7 @@ class Presence:
     def __init__(self, ctx: Context) -> None:
         host = re.sub(r"[^A-Za-z0-9-]+", "-", platform.node().partition(".")[0]) or "host"
         self.session = f"run-{host}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._lock = Lock(_path(ctx, self.session))
+        self._lock = Lock(presence_path(ctx, self.session))
         self.clean = False
         """Whether nothing of this session is left to be resumed: its lock file may go."""
 
@@ -120,20 +120,8 @@ def _left_behind(ctx: Context, run: str) -> list[Attempt]:
     if any(a.state == "leased" for a in working):
         busy = prepare.in_preparation(runs.load(ctx.repo, record.id).state)
         working = [a for a in working if str(a.id) not in busy]
-    machine = ctx.clock.now().machine
-    dead = [a for a in working if a.lease.machine == machine and _is_dead(ctx, a.session)]
+    dead = [attempt for attempt in working if has_lost_its_runner(ctx, attempt)]
     return sorted(dead, key=lambda a: (a.claimed_at, a.ticket))
-
-
-def _is_dead(ctx: Context, session: str) -> bool:
-    """Whether ``session`` is that of a runner which is no more."""
-    path = _path(ctx, session)
-    if not path.exists():
-        return False  # no runner, or one that left nothing
-    lock = Lock(path)
-    free = lock.try_acquire()
-    lock.release()
-    return free
 
 
 def _forget_sessions(ctx: Context, run: str, sessions: set[str]) -> None:
@@ -144,13 +132,7 @@ def _forget_sessions(ctx: Context, run: str, sessions: set[str]) -> None:
         a.session for a in runs.load_live(ctx.repo, run)[2].attempts.values() if a.state in WORKING
     }
     for session in sessions - held:
-        _path(ctx, session).unlink(missing_ok=True)
-
-
-def _path(ctx: Context, session: str) -> Path:
-    # A session's name is what its caller chose, so it may hold anything.
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", session)
-    return ctx.repo.baton_dir / "runners" / f"{name}.lock"
+        presence_path(ctx, session).unlink(missing_ok=True)
 
 
 class _Held(NamedTuple):

@@ -18,9 +18,11 @@ from typing import Any
 
 import pytest
 
+from gitbaton.engine import look
 from gitbaton.engine.context import Context, open_context
 from gitbaton.errors import Interrupted, Refused, UsageError
 from gitbaton.model.action import ActionBatch, Blocked, Complete
+from gitbaton.model.transitions import WORKING
 from gitbaton.runner import live, process
 from gitbaton.runner.driver import run_loop
 from gitbaton.store import runs
@@ -459,6 +461,9 @@ def test_killed_then_resumed(runner: Runner) -> None:
     elsewhere.process.kill()
     elsewhere.process.communicate()
     assert len(elsewhere.alive()) == 3
+    seen = look.status(runner.ctx, "add-it").attempts
+    assert {a.relay.suggested_action for a in seen if a.state in WORKING} == {"reconcile"}
+    assert all(a.relay.runner_gone for a in seen if a.state in WORKING)
     batch = runner(f"test -f file-$BATON_TICKET || {WRITE}; git status --short", max_minutes=5)
     assert batch.state == "complete"
     assert elsewhere.alive() == []
