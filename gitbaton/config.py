@@ -59,9 +59,15 @@ SETTINGS: tuple[Setting, ...] = (
         choices=("verification-worktree", "worktree"),
     ),
     Setting("protectPaths", "texts", (), "pattern of paths that workers may not change"),
+    Setting("require", "texts", (), "command that every receipt of a landed tree must have run"),
+    Setting("protect", "texts", (), "pattern of refs whose new commits must be covered"),
+    Setting("requireSignature", "flag", False, "refuse receipts without a trusted signature"),
+    Setting("signingKey", "text", "", "ssh key for receipts (default: user.signingKey if ssh)"),
+    Setting("allowedSigners", "text", "", "file of trusted signers (default: git's own setting)"),
     Setting("worktreeDir", "text", "", "folder for worktrees (default: sibling <repo>.baton)"),
     Setting("branchPrefix", "text", "baton", "first part of the branches git-baton makes"),
     Setting("remote", "text", "", "remote that land --push-branch pushes to (default: detected)"),
+    Setting("remoteTimeout", "seconds", 30, "after which a remote that hangs is given up", least=1),
     Setting("fsync", "flag", True, "sync to disk before success is printed"),
 )
 
@@ -82,9 +88,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     verify_merged: Literal["diverged", "always", "never"] = "diverged"
     seal_in: Literal["verification-worktree", "worktree"] = "verification-worktree"
     protect_paths: tuple[str, ...] = ()
+    require: tuple[str, ...] = ()
+    protect: tuple[str, ...] = ()
+    require_signature: bool = False
+    signing_key: str = ""
+    allowed_signers: str = ""
     worktree_dir: str = ""
     branch_prefix: str = "baton"
     remote: str = ""
+    remote_timeout: int = 30
     fsync: bool = True
     agents: dict[str, str] = {}
 

@@ -15,14 +15,15 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gitbaton.engine import source
+from gitbaton.engine import trust
 from gitbaton.engine.context import Context
 from gitbaton.errors import BatonError, Busy, Conflict, Refused
 from gitbaton.evidence.examine import named
+from gitbaton.evidence.ticks import ticked_keys
 from gitbaton.git import checked_out, checkout, objects, refs, worktree
 from gitbaton.lock import Lock
 from gitbaton.model.ids import AttemptId
-from gitbaton.model.run import Advance, Event, Land, Merged, PlanSource, Recorded, RunState
+from gitbaton.model.run import INTENT, Advance, Event, Land, Merged, PlanSource, Recorded, RunState
 from gitbaton.plan import write
 from gitbaton.rules import settle
 from gitbaton.rules.state import with_intent
@@ -57,7 +58,8 @@ def new_advance(
     reopened: tuple[str, ...] = (),
     plan_source: PlanSource | None = None,
 ) -> Advance:
-    """The intent to move the integration branch from the recorded tip to ``new``."""
+    """The intent to move the integration branch from the recorded tip to ``new``; its ``receipts``
+    (by object id) are signed."""
     now = ctx.clock.now()
     run = loaded.state.run
     where = worktree.checked_out_at(ctx.repo, run.branch)
@@ -73,6 +75,7 @@ def new_advance(
         merges=merges,
         recorded=recorded,
         receipts=dict(receipts or {}),
+        signatures=trust.sign_all(ctx, receipts or {}),
         reopened=reopened,
         source=plan_source,
     )
@@ -254,7 +257,7 @@ def _saved_plan_files(ctx: Context, run: str, intent: Advance | Land) -> dict[st
             continue
         now = file.read_bytes()
         known = [objects.blob_at(ctx.repo, commit, path) for commit in recorded]
-        ticks_kept = source.ticked_keys(now) <= source.ticked_keys(after)
+        ticks_kept = ticked_keys(now) <= ticked_keys(after)
         if now != after and any(
             text == now or (text and ticks_kept and write.marks_only_difference(text, now))
             for text in known
@@ -273,11 +276,11 @@ def finish(ctx: Context, run: str, intent: Advance | Land, event: Event) -> runs
             return settle.landed(loaded.state, intent), event
         return settle.finish(loaded.state, intent, ctx.clock.now()), event
 
-    return ctx.transact(run, step, lambda before: _texts(before, intent))
+    return ctx.transact(run, step, lambda before: _texts(before, intent), notes_first=True)
 
 
 def _intended(event: Event) -> Event:
-    return replace(event, event=f"{event.event}-intent", message=f"about to {event.message}")
+    return replace(event, event=event.event + INTENT, message=f"about to {event.message}")
 
 
 def _drop(ctx: Context, run: str, intent: Advance | Land, event: Event) -> None:

@@ -42,11 +42,14 @@ class Context:
         run: str,
         step: transact.Step,
         texts: Callable[[runs.Loaded], Mapping[str, bytes]] | None = None,
+        *,
+        notes_first: bool = False,
     ) -> runs.Loaded:
         """`store.transact` with the counts of ``live`` brought up to date.
 
         ``texts`` gives the notes to be written with it, by commit. They are a projection: if they
-        cannot be written, that is a warning.
+        cannot be written, that is a warning. With ``notes_first`` a kill cannot leave them out of a
+        step that is sure to be repeated.
         """
 
         def failed(error: BatonError) -> None:
@@ -58,7 +61,9 @@ class Context:
             made = step(loaded)
             return None if made is None else (recount(made[0]), made[1])
 
-        beside = texts and notes.beside(self.repo, run, texts, self.clock, failed)
+        beside = texts and notes.beside(
+            self.repo, run, texts, self.clock, failed, first=notes_first
+        )
         return transact.transact(self.repo, run, counted, self.clock, beside)
 
     def require_identity(self) -> tuple[str, str]:

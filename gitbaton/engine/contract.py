@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from gitbaton.engine import source
 from gitbaton.engine.context import Context
 from gitbaton.engine.disk import write_synced
+from gitbaton.evidence.ticks import TreeFolder
 from gitbaton.model import codec
 from gitbaton.model.ids import AttemptId, assignment_id
 from gitbaton.model.packet import Packet
@@ -37,7 +37,7 @@ def build_packet(
     """The work contract of the attempt that ``choice`` is about to become."""
     ticket, run = choice.ticket, state.run
     section = state.plan.sections[ticket.section]
-    folder = source.TreeFolder(ctx, run.tip)
+    folder = TreeFolder(ctx.repo, run.tip)
     known = state.live.records.get(ticket.key)
     return Packet(
         run=run.id,

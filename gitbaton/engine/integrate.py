@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gitbaton.engine import advance, planning, prepare, update
+from gitbaton.engine import advance, planning, prepare, trust, update
 from gitbaton.engine.bounds import overstep
 from gitbaton.engine.context import Context
 from gitbaton.engine.merging import (
@@ -19,15 +19,15 @@ from gitbaton.engine.merging import (
     TicketMerge,
     merge_ticket,
     merge_workspace,
-    same_but_for_ticks,
 )
 from gitbaton.engine.proof import Proof, prove
-from gitbaton.errors import BatonError, Conflict, Refused
-from gitbaton.evidence import seal, statement
+from gitbaton.errors import BatonError, Conflict, Refused, RepositoryError
+from gitbaton.evidence import statement
+from gitbaton.evidence.ticks import same_but_for_ticks
 from gitbaton.model.action import Blocked
 from gitbaton.model.run import Attempt, Event, Halt, Merged, RunState
 from gitbaton.rules import settle
-from gitbaton.store import notes, runs
+from gitbaton.store import runs
 
 Chain = list[TicketMerge]
 
@@ -155,14 +155,10 @@ def _integrate_once(ctx: Context, loaded: runs.Loaded) -> bool:
 def _reject(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> tuple[str, str] | None:
     """Code and reason why a sealed attempt must not be merged, or None."""
     assert attempt.sealed is not None
-    run = loaded.state.run.id
     try:
-        receipt = loaded.receipt(attempt.id)
-        packet = loaded.packet(attempt.id)
-    except BatonError as error:
+        failure = trust.judge(ctx, loaded, attempt)
+    except RepositoryError as error:
         return "receipt-rejected", error.message
-    copy = notes.read(ctx.repo, run, attempt.sealed.commit)
-    failure = seal.reverify(ctx.repo, run, attempt, receipt, packet=packet, reference=copy)
     if failure is not None:
         return failure.code, failure.message
     ticket = loaded.state.plan.ticket(attempt.ticket)
@@ -268,7 +264,7 @@ def _covering_commit(ctx: Context, loaded: runs.Loaded, chain: Chain) -> str | N
         assert sealed is not None
         if sealed.sealed_in != "verification-worktree":
             continue
-        if not same_but_for_ticks(ctx, chain[-1].bare_tree, sealed.tree, tasks):
+        if not same_but_for_ticks(ctx.repo, chain[-1].bare_tree, sealed.tree, tasks):
             continue
         receipt = loaded.receipt(merged.attempt.id)
         if receipt is None:
@@ -346,7 +342,8 @@ def _members(ctx: Context, loaded: runs.Loaded, verdict: _Verdict) -> tuple[Merg
             attempt=last.attempt,
             covers=tuple(m.commit for m in chain),
             recipe=last.recipe,
-        ).decode()
+        )
+    signature = trust.sign(ctx, receipt) if receipt is not None else None
     return tuple(
         Merged(
             ticket=m.attempt.ticket,
@@ -354,7 +351,8 @@ def _members(ctx: Context, loaded: runs.Loaded, verdict: _Verdict) -> tuple[Merg
             receipt_sha256=m.attempt.sealed.receipt_sha256 if m.attempt.sealed else "",
             commit=m.commit,
             tested_by=last.commit if receipt else verdict.covered_by,
-            receipt=receipt if m is last else None,
+            receipt=receipt.decode() if receipt and m is last else None,
+            signature=signature.decode() if signature and m is last else None,
         )
         for m in chain
     )

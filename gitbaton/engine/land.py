@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import secrets
 
-from gitbaton.engine import advance, integrate
+from gitbaton.engine import advance, integrate, trust
 from gitbaton.engine.context import Context, require_outside, resolve_run
 from gitbaton.engine.merging import merge_workspace
 from gitbaton.engine.prepare import tasks_path_of
 from gitbaton.engine.proof import prove
 from gitbaton.engine.update import Moved, require_green, with_plan_text
 from gitbaton.errors import Refused
+from gitbaton.evidence.at_hand import refs_of
 from gitbaton.evidence.examine import named
 from gitbaton.git import merge, objects, refs, remote, worktree
 from gitbaton.model.run import Event, Land, Recorded, RunRecord
@@ -40,8 +41,14 @@ def land(
         target = _target(ctx, loaded.state.run, onto)
         moved = _land(ctx, loaded, target, no_ff)
     if push_branch:
-        remote.push(ctx.repo, _remote(ctx), loaded.state.run.branch)
+        _push(ctx, loaded.state.run)
     return moved
+
+
+def _push(ctx: Context, run: RunRecord) -> None:
+    """Push the integration branch, with the record that makes its commits count as covered."""
+    record = (ref for ref in refs_of(run.id) if refs.read(ctx.repo, ref) is not None)
+    remote.push(ctx.repo, _remote(ctx), (run.branch, *record))
 
 
 def _require_landable(ctx: Context, loaded: runs.Loaded, partial: bool) -> None:
@@ -95,6 +102,7 @@ def _land(ctx: Context, loaded: runs.Loaded, target: str, no_ff: bool) -> Moved:
         worktree=str(where) if where else None,
         record=record,
         receipts=receipts,
+        signatures=trust.sign_all(ctx, receipts),
     )
 
     event = Event(event="land", message=f"land {new[:12]} on {onto}")

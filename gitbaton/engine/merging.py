@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from gitbaton.engine.context import Context
-from gitbaton.engine.prepare import tasks_path_of
+from gitbaton.evidence import ticks
 from gitbaton.evidence.examine import printable
 from gitbaton.git import merge, objects, odb, refs
-from gitbaton.model.plan import Unit
 from gitbaton.model.run import Attempt
-from gitbaton.plan import write
 from gitbaton.store import runs
 
 
@@ -58,7 +56,8 @@ def merge_ticket(
 ) -> TicketMerge | Conflicted:
     """Merge the sealed commit of ``attempt`` into ``tip`` and tick its ticket."""
     assert attempt.sealed is not None
-    tasks = tasks_path_of(ctx, loaded)
+    run = loaded.state.run
+    tasks = ticks.tasks_path(ctx.repo, tip, run.target.folder)
     sealed = attempt.sealed.commit
     result = merge.merge(ctx.repo, tip, sealed, keep=[tasks], workspace=workspace)
     if result.tree is None:
@@ -66,7 +65,8 @@ def merge_ticket(
     _warn_of_edits(ctx, loaded, attempt, tasks)
     _warn_of_later(ctx, loaded, attempt)
     with odb.batch(ctx.repo, durable=False):
-        tree = ticked(ctx, result.tree, tasks, [attempt.ticket], loaded.state.run.unit)
+        text = ticks.ticked_text(ctx.repo, result.tree, tasks, [attempt.ticket], run.unit)
+        tree = ticks.with_text(ctx.repo, result.tree, tasks, text)
         commit = objects.create_commit(
             ctx.repo,
             tree,
@@ -76,26 +76,6 @@ def merge_ticket(
             when=ctx.clock.now().wall,
         )
     return TicketMerge(attempt, commit, tree, result.tree, result.recipe)
-
-
-def ticked(ctx: Context, tree: str, tasks: str, keys: Collection[str], unit: Unit | None) -> str:
-    """``tree`` with the boxes of ``keys`` ticked in its tasks file; unknown keys are ignored."""
-    text = objects.blob_at(ctx.repo, tree, tasks)
-    if text is None:
-        return tree
-    marked = write.carry_ticks(text, keys, unit=unit)
-    return tree if marked == text else objects.edit_tree(ctx.repo, tree, {tasks: marked})
-
-
-def same_but_for_ticks(ctx: Context, tree: str, sealed_tree: str, tasks: str) -> bool:
-    """Whether two trees differ in nothing but markers of the tasks file."""
-    if tree == sealed_tree:
-        return True
-    if objects.changed_paths(ctx.repo, sealed_tree, tree) != [tasks]:
-        return False
-    ours = objects.blob_at(ctx.repo, tree, tasks)
-    theirs = objects.blob_at(ctx.repo, sealed_tree, tasks)
-    return ours is not None and theirs is not None and write.marks_only_difference(ours, theirs)
 
 
 def _warn_of_edits(ctx: Context, loaded: runs.Loaded, attempt: Attempt, tasks: str) -> None:

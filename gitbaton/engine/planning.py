@@ -14,6 +14,7 @@ from gitbaton.engine import source
 from gitbaton.engine.advance import carry_out, new_advance
 from gitbaton.engine.context import Context
 from gitbaton.errors import BatonError
+from gitbaton.evidence.ticks import ticked_keys
 from gitbaton.git import objects
 from gitbaton.model.ids import natural_key
 from gitbaton.model.run import Event, PlanSource, Recorded, RunState
@@ -63,7 +64,7 @@ def adopt_reading(
     run = loaded.state.run
     own_branch = place.kind == "revision" and place.at == run.branch
     remembered = replace(place, files={} if own_branch else reading.files)
-    before, now = _ticked_last_time(ctx, loaded.state, reading), source.ticked_keys(reading.text)
+    before, now = _ticked_last_time(ctx, loaded.state, reading), ticked_keys(reading.text)
 
     def also(state: RunState) -> RunState:
         return note_ticks(revise(state, reading.plan), before, now)
@@ -107,7 +108,7 @@ def _ticked_last_time(ctx: Context, state: RunState, reading: source.Reading) ->
         return ()
     if not objects.exists(ctx.repo, last):  # never committed, and pruned since
         return ()
-    return sorted(source.ticked_keys(objects.read_blob(ctx.repo, last)), key=natural_key)
+    return sorted(ticked_keys(objects.read_blob(ctx.repo, last)), key=natural_key)
 
 
 def _tree_with(

@@ -16,6 +16,7 @@ from gitbaton.engine.context import LOG, Context
 from gitbaton.engine.disk import write_synced
 from gitbaton.engine.parallel import side_by_side
 from gitbaton.errors import BatonError
+from gitbaton.evidence import ticks
 from gitbaton.evidence.prepare import prepare_worktree
 from gitbaton.git import merge, refs, worktree
 from gitbaton.lock import Lock
@@ -177,11 +178,8 @@ def _make(ctx: Context, run: str, attempt: Attempt) -> None:
 
 def tasks_path_of(ctx: Context, loaded: runs.Loaded) -> str:
     """The tasks file of a run's change, as a path in the tree of the integration branch."""
-    from gitbaton.engine.source import TreeFolder
-    from gitbaton.plan import openspec
-
     run = loaded.state.run
-    return openspec.tasks_path(TreeFolder(ctx, run.tip), run.target.folder)
+    return ticks.tasks_path(ctx.repo, run.tip, run.target.folder)
 
 
 def _parts(name: str) -> tuple[str, int]:

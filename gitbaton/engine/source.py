@@ -15,25 +15,12 @@ from typing import NamedTuple
 from gitbaton.engine.context import Context, attempt_here, nearest
 from gitbaton.errors import NotFound, PlanError
 from gitbaton.evidence.examine import printable
+from gitbaton.evidence.ticks import TreeFolder
 from gitbaton.git import objects, process
 from gitbaton.model.plan import Order, Plan, Unit
 from gitbaton.model.root import ChangeTarget
 from gitbaton.model.run import PlanSource
 from gitbaton.plan import openspec, tasksmd
-
-
-class TreeFolder:
-    """A folder of a commit, as `plan.openspec` reads folders."""
-
-    def __init__(self, ctx: Context, commit: str) -> None:
-        self._repo = ctx.repo
-        self._commit = commit
-
-    def read(self, path: str) -> bytes | None:
-        return objects.blob_at(self._repo, self._commit, path)
-
-    def list(self, path: str) -> list[str]:
-        return [entry[0] for entry in objects.list_tree(self._repo, self._commit, path)]
 
 
 class Found(NamedTuple):
@@ -130,7 +117,7 @@ def again(ctx: Context, target: ChangeTarget, source: PlanSource) -> Found | Non
         commit = objects.resolve(ctx.repo, source.at)
         if commit is None:
             return None
-        folder = TreeFolder(ctx, commit)
+        folder = TreeFolder(ctx.repo, commit)
     found = Found(target, source, folder)
     return found if folder.read(found.tasks_path) is not None else None
 
@@ -157,11 +144,6 @@ def read(ctx: Context, found: Found, order: Order | None, unit: Unit | None) -> 
                 "file-name", f"the name of {printable(name)} is not UTF-8", "rename the file"
             )
     return Reading(plan, files, path, text)
-
-
-def ticked_keys(text: bytes) -> frozenset[str]:
-    """The tickets of a tasks file whose boxes are ticked."""
-    return frozenset(t.key for t in tasksmd.read(text).tickets if t.mark == "done")
 
 
 # --- places ------------------------------------------------------------------------------------
@@ -205,7 +187,7 @@ def _places(
         commit = objects.resolve(ctx.repo, ref) if ref else None
         if ref and commit:
             source = PlanSource(kind="revision", at=ref)
-            yield TreeFolder(ctx, commit), project or "", source
+            yield TreeFolder(ctx.repo, commit), project or "", source
 
 
 def _given_place(
@@ -226,7 +208,7 @@ def _given_place(
         )
     ref = f"refs/heads/{given}"
     at = ref if objects.resolve(ctx.repo, ref) == commit else commit
-    yield TreeFolder(ctx, commit), project or "", PlanSource(kind="revision", at=at)
+    yield TreeFolder(ctx.repo, commit), project or "", PlanSource(kind="revision", at=at)
 
 
 def _project(ctx: Context, top: Path, project: str | None) -> str | None:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from gitbaton.engine import source
+from gitbaton.engine import source, trust
 from gitbaton.engine.context import Context, known_run
 from gitbaton.errors import Conflict, Refused, RepositoryError, UsageError
 from gitbaton.evidence.prepare import worktree_root
@@ -69,6 +69,7 @@ def start(
             "pass --verify CMD, or: git config --add baton.verify CMD",
         )
     ctx.require_identity()
+    trust.require_ready(ctx)
     plan = source.read(ctx, found, order, unit).plan
     branch = ctx.branch(run)
     _require_free_branch(ctx, run, branch, base_commit)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import msgspec
 
-from gitbaton.engine import advance, source
+from gitbaton.engine import advance
 from gitbaton.engine.context import Context, require_outside, resolve_run
 from gitbaton.engine.merging import merge_workspace
 from gitbaton.engine.prepare import tasks_path_of
 from gitbaton.engine.proof import Proof, prove
 from gitbaton.errors import Refused
+from gitbaton.evidence import ticks
 from gitbaton.evidence.examine import named
 from gitbaton.git import merge, objects, refs
 from gitbaton.model.run import Event, Recorded, RunState
-from gitbaton.plan import write
 from gitbaton.rules.revise import resolved_by_receipt
 from gitbaton.rules.state import with_live
 from gitbaton.store import runs
@@ -125,22 +125,10 @@ def with_plan_text(
     ctx: Context, state: RunState, tree: str, ours: str, theirs: str, tasks: str
 ) -> str:
     """``tree`` with the tasks file that belongs there when a person's branch meets git-baton's
-    ticks: the person's text if it was changed on their side, with every box ticked that is ticked
-    there by hand or resolved in the state."""
-    base = objects.merge_base(ctx.repo, ours, theirs)
-    own = objects.blob_at(ctx.repo, ours, tasks)
-    person = objects.blob_at(ctx.repo, theirs, tasks)
-    before = objects.blob_at(ctx.repo, base, tasks) if base else None
-    if person is None or person == before:
-        text = own
-    elif own is not None and before is not None and write.marks_only_difference(person, before):
-        text = write.carry_ticks(own, source.ticked_keys(person), unit=state.run.unit)
-    else:
-        text = person
-    if text is None:
-        return tree
-    text = write.carry_ticks(text, resolved_by_receipt(state), unit=state.run.unit)
-    return objects.edit_tree(ctx.repo, tree, {tasks: text})
+    ticks."""
+    resolved = resolved_by_receipt(state)
+    text = ticks.met_text(ctx.repo, ours, theirs, tasks, resolved, state.run.unit)
+    return ticks.with_text(ctx.repo, tree, tasks, text)
 
 
 def _accept(ctx: Context, loaded: runs.Loaded, foreign: str) -> Moved:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import asdict, replace
 
-from gitbaton.engine import contract, prepare, remains
+from gitbaton.engine import contract, prepare, remains, trust
 from gitbaton.engine.context import Context, resolve_attempt, token_for
 from gitbaton.errors import Refused
 from gitbaton.evidence import examine as examination
@@ -202,9 +203,10 @@ def seal(
     )
     for warning in examined.warnings:
         ctx.warn(warning)
-    again = _sealed_before(loaded, attempt, examined.commit, followups, findings)
+    again = _sealed_before(ctx, loaded, attempt, examined.commit, followups, findings)
     if again is not None:
         return again
+    trust.require_ready(ctx)
     objects.sync_objects(ctx.repo, examined.commit, attempt.base_commit)
     checks = sealing.seal_checks(
         ctx.repo,
@@ -227,16 +229,27 @@ def seal(
         findings=findings,
         followups=followups,
     )
+    signature = trust.sign(ctx, receipt)
     sealed = Sealed(
-        receipt_sha256=hashlib.sha256(receipt).hexdigest(),
+        receipt_sha256=statement.digest(receipt),
+        signature_sha256=None if signature is None else statement.digest(signature),
         commit=examined.commit,
         tree=examined.tree,
         sealed_in=ctx.settings.seal_in,
         sealed_at=ctx.clock.now().stamp,
     )
     texts = {sealed.commit: receipt} if noted else {}
-    again = _record(ctx, run, attempt_id, secret, sealed, receipt, followups, findings, texts)
+    made = _Made(sealed, receipt, signature)
+    again = _record(ctx, run, attempt_id, secret, made, followups, findings, texts)
     return again or _result(run, attempt_id, sealed, statement.parse(receipt).predicate)
+
+
+class _Made(NamedTuple):
+    """A receipt as it is about to be recorded."""
+
+    sealed: Sealed
+    receipt: bytes
+    signature: bytes | None
 
 
 def _record(
@@ -244,14 +257,14 @@ def _record(
     run: str,
     attempt_id: AttemptId,
     secret: str,
-    sealed: Sealed,
-    receipt: bytes,
+    made: _Made,
     followups: Sequence[str],
     findings: Sequence[str],
     texts: Mapping[str, bytes],
 ) -> SealResult | None:
     """Write the receipt into the state; or the one that another process wrote, while the checks
     ran here, for the same commit."""
+    sealed, receipt, signature = made
     name = assignment_id(run, attempt_id)
     remarks = tuple(Note(assignment=name, kind="followup", text=t) for t in followups) + tuple(
         Note(assignment=name, kind="finding", text=t) for t in findings
@@ -265,7 +278,7 @@ def _record(
         attempt = loaded.attempt(attempt_id)
         assert attempt is not None
         leases.require_token(loaded.state, attempt, secret)
-        again = _sealed_before(loaded, attempt, sealed.commit, followups, findings)
+        again = _sealed_before(ctx, loaded, attempt, sealed.commit, followups, findings)
         if again is not None:
             return None
         event = Event(
@@ -278,9 +291,10 @@ def _record(
         if attempt.state in ACTIVE:
             now = ctx.clock.now()
             attempt = replace(attempt, usage=remains.usage(ctx, run, attempt_id))
-            return settle.seal(loaded.state, attempt, sealed, receipt, remarks, now), event
+            state = settle.seal(loaded.state, attempt, sealed, receipt, signature, remarks, now)
+            return state, event
         late = attempt
-        return settle.seal_late(loaded.state, attempt, sealed, receipt), event
+        return settle.seal_late(loaded.state, attempt, sealed, receipt, signature), event
 
     ctx.transact(run, step, lambda _: texts)
     if again is not None:
@@ -304,6 +318,7 @@ def _require_sealable(ctx: Context, run: str, attempt: Attempt, secret: str) -> 
 
 
 def _sealed_before(
+    ctx: Context,
     loaded: runs.Loaded,
     attempt: Attempt,
     commit: str,
@@ -336,6 +351,9 @@ def _sealed_before(
         return None
     if attempt.state not in ACTIVE and attempt.state != "succeeded":
         return None
+    unsigned = attempt.sealed.signature_sha256 is None
+    if unsigned and ctx.settings.require_signature and attempt.state == "sealed":
+        return None
     return _result(run, attempt.id, attempt.sealed, predicate)
 
 
@@ -346,7 +364,7 @@ def _result(run: str, attempt_id: AttemptId, sealed: Sealed, predicate: Predicat
         receipt_sha256=sealed.receipt_sha256,
         changed_files=predicate.changed_files,
         checks=predicate.checks,
-        signed=False,
+        signed=sealed.signature_sha256 is not None,
         sealed_in=predicate.sealed_in,
     )
 

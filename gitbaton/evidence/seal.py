@@ -17,6 +17,7 @@ from gitbaton.errors import BatonError, Refused
 from gitbaton.evidence import statement
 from gitbaton.evidence.checks import OnOutput, require_green, run_checks
 from gitbaton.evidence.examine import NAMED, Examined, printable
+from gitbaton.evidence.signature import Signers, problem_of
 from gitbaton.evidence.slots import verification_worktree
 from gitbaton.git import checkout, objects, refs
 from gitbaton.git.repo import Repository
@@ -215,12 +216,16 @@ def reverify(
     *,
     packet: bytes | None = None,
     reference: bytes | None = None,
+    signature: bytes | None = None,
+    signers: Signers | None = None,
+    require_signature: bool = False,
 ) -> Failure | None:
     """Judge the stored bytes of a receipt against what the attempt recorded.
 
     ``reference`` is another copy (the one in the notes): it only helps to name the field that was
-    altered. ``packet``, if given, are the bytes whose digest the receipt must hold. None means
-    that the receipt stands; otherwise the failure's message names the field.
+    altered. ``packet``, if given, are the bytes whose digest the receipt must hold. With
+    ``require_signature``, one of ``signers`` must have signed it. None means that the receipt
+    stands; otherwise the failure's message names the field.
     """
     if attempt.sealed is None or receipt is None:
         return _rejected("there is none" if attempt.sealed is None else "its bytes are missing")
@@ -238,6 +243,7 @@ def reverify(
         _compare(run, attempt, parsed)
         or _judge_checks(attempt, parsed, packet)
         or _judge_subject(repo, attempt, parsed)
+        or _judge_signature(attempt, receipt, signature, signers, require_signature)
     )
 
 
@@ -293,6 +299,19 @@ def _judge_subject(repo: Repository, attempt: Attempt, parsed: Statement) -> Fai
         if needed is not None and not objects.is_ancestor(repo, needed, parsed.commit):
             return _rejected(f"subject commit does not descend from {needed}")
     return None
+
+
+def _judge_signature(
+    attempt: Attempt,
+    receipt: bytes,
+    signature: bytes | None,
+    signers: Signers | None,
+    required: bool,
+) -> Failure | None:
+    assert attempt.sealed is not None
+    recorded = attempt.sealed.signature_sha256
+    problem = problem_of(receipt, signature, recorded, signers, required=required)
+    return _rejected(problem) if problem else None
 
 
 def _rejected(why: str) -> Failure:

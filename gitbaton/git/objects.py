@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 import pygit2
 from pygit2.enums import ObjectType, SortMode
 
 from gitbaton.errors import RepositoryError
-from gitbaton.git import odb, process
+from gitbaton.git import odb, process, signing
 from gitbaton.git.odb import DIRECTORY, EXECUTABLE, FILE, SUBMODULE, Entry
 from gitbaton.git.repo import Repository, clean_name
 
@@ -25,6 +26,8 @@ Edit = bytes | Entry | None
 """New content, an existing object with its mode, or None to delete."""
 
 T = TypeVar("T")
+
+_NEAR = 8  # first parents
 
 
 class CommitInfo(NamedTuple):
@@ -200,10 +203,13 @@ def create_commit(
     *,
     author: tuple[str, str],
     when: datetime,
+    sign: bool = True,
 ) -> str:
-    """Write a commit and return its id; no ref moves. ``author`` is the committer as well.
+    """Write a commit and return its id; no ref moves. ``author`` is the committer as well; it is
+    signed if the user has every commit signed, unless it is only a copy of something (``sign``).
 
-    Raises `RepositoryError` ``missing-object`` for a tree or a parent that does not exist.
+    Raises `RepositoryError` ``missing-object`` for a tree or a parent that does not exist, and
+    `BatonError` ``signing-failed``.
     """
     for oid in (tree, *parents):
         if not exists(repo, oid):
@@ -211,18 +217,31 @@ def create_commit(
     minutes = int((when.utcoffset() or timedelta()).total_seconds() // 60)
     zone = f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}{abs(minutes) % 60:02d}"
     name, email = (clean_name(text) for text in author)
-    who = f"{name or 'unknown'} <{email}> {int(when.timestamp())} {zone}"
+    who = f"{name or 'unknown'} <{email}>"
+    then = f"{int(when.timestamp())} {zone}"
     lines = [f"tree {tree}", *(f"parent {oid}" for oid in parents)]
-    lines += [f"author {who}", f"committer {who}", "", message]
+    lines += [f"author {who} {then}", f"committer {who} {then}", "", message]
     data = "\n".join(lines).encode(errors="surrogateescape")
+    if sign:
+        data = signing.signed(repo, data, who)
     return odb.write(repo, ObjectType.COMMIT, data)
 
 
 def is_ancestor(repo: Repository, ancestor: str, descendant: str) -> bool:
     """Whether ``descendant`` is ``ancestor`` or has it in its history."""
-    if ancestor == descendant:
+    if ancestor == descendant or is_near(repo, ancestor, descendant):
         return True
     return _graph(repo, lambda handle: handle.descendant_of(descendant, ancestor))
+
+
+def is_near(repo: Repository, ancestor: str, descendant: str) -> bool:
+    """Whether a few first parents lead from one commit to the other. By far most often they do, and
+    libgit2 may look at all that is as old."""
+    try:
+        near = islice(first_parent_chain(repo, descendant, ancestor), _NEAR)
+        return any(ancestor in info.parents for info in near)
+    except RepositoryError:
+        return False
 
 
 def merge_base(repo: Repository, a: str, b: str) -> str | None:
@@ -353,21 +372,32 @@ def _new_below(repo: Repository, old: str | None, new: str) -> Iterator[str]:
 
 def _commit(repo: Repository, oid: str) -> pygit2.Commit:
     odb.read(repo, oid, ObjectType.COMMIT)
-    return repo.handle[oid].peel(pygit2.Commit)
+    try:
+        return repo.handle[oid].peel(pygit2.Commit)
+    except pygit2.GitError as error:  # a commit that no git would have written
+        raise RepositoryError("corrupt-repository", f"commit {error}", "git fsck") from error
 
 
 def _info(commit: pygit2.Commit) -> CommitInfo:
     author = commit.author
     encoding = commit.message_encoding or "utf-8"
-    zone = timezone(timedelta(minutes=commit.commit_time_offset))
     return CommitInfo(
         oid=str(commit.id),
         tree=str(commit.tree_id),
         parents=tuple(str(parent) for parent in commit.parent_ids),
         message=_decoded(commit.raw_message, encoding),
         author=(_decoded(author.raw_name, encoding), _decoded(author.raw_email, encoding)),
-        committer_time=datetime.fromtimestamp(commit.commit_time, UTC).astimezone(zone),
+        committer_time=_time(commit.commit_time, commit.commit_time_offset),
     )
+
+
+def _time(seconds: int, minutes: int) -> datetime:
+    """What a commit says of its time, which may be anything: the nearest that can be told."""
+    try:
+        zone = timezone(timedelta(minutes=minutes))
+        return datetime.fromtimestamp(seconds, UTC).astimezone(zone)
+    except (ValueError, OverflowError, OSError):
+        return (datetime.max if seconds > 0 else datetime.min).replace(tzinfo=UTC)
 
 
 def _decoded(raw: bytes, encoding: str) -> str:

@@ -60,7 +60,10 @@ def read_any(repo: Repository, oid: str) -> tuple[int, bytes]:
     staged = _staged(repo).get(oid)
     if staged is not None:
         return staged.kind, staged.data
-    key = pygit2.Oid(hex=oid)
+    try:
+        key = pygit2.Oid(hex=oid)
+    except ValueError as error:
+        raise _missing(oid, error) from error
     try:
         return repo.handle.read(key)
     except (pygit2.GitError, OSError):
@@ -79,7 +82,12 @@ def read_any(repo: Repository, oid: str) -> tuple[int, bytes]:
 
 def has(repo: Repository, oid: str) -> bool:
     """Whether the object is present here, or staged by this thread."""
-    return oid in _staged(repo) or pygit2.Oid(hex=oid) in repo.handle
+    if oid in _staged(repo):
+        return True
+    try:
+        return pygit2.Oid(hex=oid) in repo.handle
+    except ValueError:  # no object id at all
+        return False
 
 
 def write(repo: Repository, kind: ObjectType, data: bytes) -> str:
@@ -89,7 +97,7 @@ def write(repo: Repository, kind: ObjectType, data: bytes) -> str:
         return stored(lambda: repo.handle.write(kind, data))
     whole = b"%s %d\0%s" % (_TYPES[kind].encode(), len(data), data)
     oid = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
-    final = f"{_objects_dir(repo)}/{oid[:2]}/{oid[2:]}"
+    final = f"{repo.objects_dir}/{oid[:2]}/{oid[2:]}"
     # Looking into the packs as well would cost more than a second copy, which a gc removes.
     if oid not in _staged(repo) and not os.path.exists(final):
         _staged(repo)[oid] = _stage(final, kind, data, whole)
@@ -196,10 +204,6 @@ def sync_files(paths: Sequence[str]) -> list[str]:
     return missing
 
 
-def _objects_dir(repo: Repository) -> str:
-    return os.environ.get("GIT_OBJECT_DIRECTORY") or f"{repo.common_dir}/objects"
-
-
 def stored(write_object: Callable[[], pygit2.Oid]) -> str:
     """The id of what ``write_object`` stores; a full disk or the like as `RepositoryError`."""
     for last in (False, False, True):
@@ -225,7 +229,7 @@ def names(repo: Repository, tree: str) -> Names:
             name: (oid.hex(), int(mode, 8))
             for mode, name, oid in _ENTRY.findall(read(repo, tree, ObjectType.TREE))
         }
-        remember(_known_names, tree, found)
+        _remember_names(tree, found)
     return found
 
 
@@ -236,9 +240,20 @@ def remember(known: dict[str, T], oid: str, what: T) -> None:
     known[oid] = what
 
 
+def _remember_names(tree: str, entries: Names) -> None:
+    """The same for a tree, which may be large: what counts is how many names are kept in all."""
+    _known_count[0] += len(entries)
+    if _known_count[0] > _MOST_NAMES:
+        _known_names.clear()
+        _known_count[0] = len(entries)
+    _known_names[tree] = entries
+
+
 _known_names: dict[str, Names] = {}
+_known_count = [0]
 _known_trees: dict[str, str] = {}  # of commits
-_MOST_KNOWN = 1024
+_MOST_KNOWN = 16_384
+_MOST_NAMES = 131_072
 
 
 def write_tree(repo: Repository, entries: Names) -> str:
@@ -246,7 +261,7 @@ def write_tree(repo: Repository, entries: Names) -> str:
     ordered = sorted(entries.items(), key=lambda item: item[0] + b"/" * (item[1][1] == DIRECTORY))
     lines = (b"%o %s\0%s" % (mode, name, bytes.fromhex(oid)) for name, (oid, mode) in ordered)
     tree = write(repo, ObjectType.TREE, b"".join(lines))
-    remember(_known_names, tree, entries)
+    _remember_names(tree, entries)
     return tree
 
 

@@ -96,12 +96,13 @@ def git(
     stdin: bytes | None = None,
     check: bool = True,
     durable: bool = False,
+    timeout: float | None = None,
 ) -> Output:
     """Run git with ``args`` in ``cwd``; ``env`` is added to the clean environment.
 
     ``durable`` makes git sync all it writes. With ``check``, a non-zero exit raises
     `RepositoryError`: ``git-failed``, or ``disk-full`` or ``repository-read-only`` if that is
-    the cause.
+    the cause; ``git-timeout`` after ``timeout`` seconds.
     """
     command = ["git"]
     if durable and _durability["fsync"]:
@@ -121,9 +122,14 @@ def git(
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
             check=False,
+            timeout=timeout,
         )
     except FileNotFoundError as error:
         raise _not_started(cwd) from error
+    except subprocess.TimeoutExpired as error:
+        raise RepositoryError(
+            "git-timeout", f"git {_verb(args)} gave no answer in {timeout:g} seconds"
+        ) from error
     output = Output(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
     if check and output.code:
         raise failure(output, args, cwd)
@@ -133,12 +139,15 @@ def git(
 def failure(output: Output, args: Sequence[str], cwd: Path) -> RepositoryError:
     """The error that tells what a git process that failed in ``cwd`` said."""
     line = _useful_line(output.err) or f"exit status {output.code}"
-    verb = next((word for word in args if not word.startswith("-") and "=" not in word), "")
     if _UNWRITTEN.search(output.err) and _is_full(cwd):
         return _disk_full(line)
     return storage_error(output.err) or RepositoryError(
-        "git-failed", f"git {verb}: {line}", payload={"stderr": output.err[-2000:]}
+        "git-failed", f"git {_verb(args)}: {line}", payload={"stderr": output.err[-2000:]}
     )
+
+
+def _verb(args: Sequence[str]) -> str:
+    return next((word for word in args if not word.startswith("-") and "=" not in word), "")
 
 
 def storage_error(text: str) -> RepositoryError | None:

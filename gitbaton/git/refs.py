@@ -26,6 +26,7 @@ PATIENCE = 4.0
 QUIET = 2.0
 """Seconds without change after which a lock counts as left behind."""
 _ZERO = "0" * 40
+_MOST_LINKS = 5  # git follows no more
 
 
 def read(repo: Repository, ref: str) -> str | None:
@@ -40,6 +41,19 @@ def read(repo: Repository, ref: str) -> str | None:
         raise RepositoryError(
             "corrupt-ref", f"{ref} cannot be read: {error}", "git fsck"
         ) from error
+
+
+def moved_by(repo: Repository, ref: str) -> str:
+    """The name of the ref that moves when ``ref`` does: another one, if that is symbolic."""
+    for _ in range(_MOST_LINKS):
+        try:
+            target = repo.handle.lookup_reference(ref).raw_target
+        except (KeyError, ValueError, pygit2.GitError):
+            break
+        if not isinstance(target, bytes):
+            break
+        ref = os.fsdecode(target)
+    return ref
 
 
 def list_refs(repo: Repository, prefix: str) -> dict[str, str]:

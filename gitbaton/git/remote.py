@@ -1,6 +1,13 @@
-"""What setting a repository up needs to know about remotes, and to write into its configuration."""
+"""Remotes: what setting a repository up needs to know of them, and asking and fetching from them.
+
+Transport is git's, with the user's credentials and ssh settings; nothing waits longer than it is
+allowed to.
+"""
 
 from __future__ import annotations
+
+import os
+from collections.abc import Sequence
 
 from gitbaton.errors import Busy
 from gitbaton.git import process
@@ -51,7 +58,24 @@ def default_branch(repo: Repository) -> str | None:
     return None
 
 
-def push(repo: Repository, name: str, ref: str) -> None:
-    """Push one ref to the same name at a remote, with the user's credentials and hooks. Raises
+def push(repo: Repository, name: str, refs: Sequence[str]) -> None:
+    """Push refs to the same names at a remote, with the user's credentials and hooks. Raises
     `RepositoryError` with the server's words."""
-    process.git(["push", "--quiet", name, f"{ref}:{ref}"], repo.worktree or repo.common_dir)
+    specs = [f"{ref}:{ref}" for ref in refs]
+    process.git(["push", "--quiet", name, *specs], repo.worktree or repo.common_dir)
+
+
+def listing(repo: Repository, name: str, patterns: Sequence[str], seconds: float) -> dict[str, str]:
+    """Full name -> object of the refs at a remote that match ``patterns``. Raises `RepositoryError`
+    with the server's words, or ``git-timeout``."""
+    args = ["ls-remote", "--quiet", "--refs", "--", name, *patterns]
+    said = process.git(args, repo.worktree or repo.common_dir, timeout=seconds).out
+    pairs = (line.partition(b"\t") for line in said.splitlines())
+    return {os.fsdecode(ref): oid.decode() for oid, _, ref in pairs}
+
+
+def fetch(repo: Repository, name: str, refspecs: Sequence[str], seconds: float) -> None:
+    """Fetch ``refspecs`` and nothing else; FETCH_HEAD and tags stay as they are."""
+    quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+    args = ["-c", "maintenance.auto=false", "fetch", *quiet, "--", name, *refspecs]
+    process.git(args, repo.worktree or repo.common_dir, durable=True, timeout=seconds)

@@ -67,6 +67,16 @@ class Repository:
         handle = self.local.handle = pygit2.Repository(str(self.git_dir), flags)
         return handle
 
+    @property
+    def objects_dir(self) -> str:
+        """Where new objects are written."""
+        return os.environ.get("GIT_OBJECT_DIRECTORY") or f"{self.common_dir}/objects"
+
+    @property
+    def object_environment(self) -> dict[str, str]:
+        """What a git process must be told to read and write the same objects."""
+        return {}
+
     @functools.cached_property
     def main_worktree(self) -> Path | None:
         """Top of the main worktree; None if the repository is bare."""
@@ -167,6 +177,12 @@ class Repository:
         """Whether files must get other permissions than the umask's (``core.sharedRepository``)."""
         value = self.config_get("core.sharedRepository") or "umask"
         return value.lower() not in ("umask", "false", "0", "no", "off")
+
+    @functools.cached_property
+    def signs_commits(self) -> bool:
+        """Whether the user wants every commit signed (``commit.gpgSign``)."""
+        value = self.config_get("commit.gpgSign") or "false"
+        return value.lower() not in ("false", "0", "no", "off", "")
 
     def identity(self) -> tuple[str, str] | None:
         """(name, email) for commits made for the user; None if git has none to offer.

@@ -58,6 +58,8 @@ def add(repo: Repository, path: Path, branch_ref: str, commit: str) -> None:
     _require_free(path)
     if there is None:
         refs.cas(repo, branch_ref, None, commit, "branch: created by git-baton", ours=True)
+    else:  # who was killed just as the branch was there may have left its lock
+        refs.remove_leftover_lock(repo, branch_ref)
     _make(repo, path, f"ref: {branch_ref}\n", commit, sparse=True)
 
 

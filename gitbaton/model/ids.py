@@ -16,7 +16,9 @@ from gitbaton.errors import UsageError
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
+_OID = re.compile(r"[0-9a-f]{40}")
 SHARDS = 64
+_MOST_DIGITS = 9
 
 
 class AttemptId(NamedTuple):
@@ -53,6 +55,11 @@ def run_id(text: str) -> str:
             "use letters, digits, '.', '_' and '-', beginning with a letter or digit",
         )
     return text
+
+
+def is_oid(text: str) -> bool:
+    """Whether ``text`` is an object id, in full."""
+    return _OID.fullmatch(text) is not None
 
 
 def encode_key(key: str) -> str:
@@ -92,9 +99,14 @@ def assignment_id(run: str, attempt: AttemptId) -> str:
 def parse_attempt(text: str) -> tuple[str, int | None]:
     """``TICKET[@N]`` as (ticket, number or None); a key that itself ends in ``@N`` wins nothing."""
     ticket, at, number = text.rpartition("@")
-    if at and ticket and number.isascii() and number.isdigit():
+    if at and ticket and is_number(number):
         return ticket, int(number)
     return text, None
+
+
+def is_number(text: str) -> bool:
+    """Whether ``text`` can be the number of an attempt: at most nine digits."""
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
 _DIGITS = re.compile(r"(\d+)")
@@ -103,7 +115,9 @@ _DIGITS = re.compile(r"(\d+)")
 def natural_key(key: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key under which ``1.10`` follows ``1.9``."""
     return tuple(
-        (0, int(part), "") if part.isdigit() and part.isascii() else (1, 0, part)
+        (0, len(number := part.lstrip("0")), number)  # of any length, so never an int
+        if part.isdigit() and part.isascii()
+        else (1, 0, part)
         for part in _DIGITS.split(key)
         if part
     )

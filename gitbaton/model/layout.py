@@ -29,7 +29,9 @@ blob names would be pruned by gc and missing from a fetch.
 
 from __future__ import annotations
 
-from gitbaton.model.ids import AttemptId, decode_key, encode_key, shard
+from functools import lru_cache
+
+from gitbaton.model.ids import AttemptId, decode_key, encode_key, is_number, shard
 
 RUN = "run.json"
 PLAN = "plan.json"
@@ -66,6 +68,7 @@ def path_of(attempt: AttemptId, name: str = "") -> str:
     return f"{folder}/{name}" if name else folder
 
 
+@lru_cache(4096)
 def ticket_folder(ticket: str) -> str:
     """The directory that holds the attempts of a ticket."""
     return f"{TICKETS}/{shard(ticket)}/{encode_key(ticket)}"
@@ -74,7 +77,7 @@ def ticket_folder(ticket: str) -> str:
 def attempt_of(path: str) -> tuple[AttemptId, str] | None:
     """The inverse of `path_of`; None for any other path, a misplaced one included."""
     parts = path.split("/", 4)
-    if len(parts) < 4 or not parts[3].isascii() or not parts[3].isdigit():
+    if len(parts) < 4 or not is_number(parts[3]) or not path.isascii():
         return None
     attempt = AttemptId(decode_key(parts[2]), int(parts[3]))
     name = parts[4] if len(parts) == 5 else ""

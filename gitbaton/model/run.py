@@ -49,11 +49,14 @@ class PlanSource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
-    """A commit on the integration branch (or, for ``land``, on its target) that no ticket made."""
+    """A commit on the integration branch (or, for ``land``, on its target) that no ticket made, and
+    the SHA-256 of its own receipt and of that receipt's signature, if there are such."""
 
     commit: str
     kind: RecordedKind
     onto: str = ""
+    receipt_sha256: str | None = None
+    signature_sha256: str | None = None
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,9 +105,11 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sealed(msgspec.Struct, frozen=True, kw_only=True):
-    """The receipt of an attempt: SHA-256 of its exact bytes and the commit it is bound to."""
+    """The receipt of an attempt: SHA-256 of its exact bytes, and of those of its signature if it is
+    signed, and the commit it is bound to."""
 
     receipt_sha256: str
+    signature_sha256: str | None = None
     commit: str
     tree: str
     sealed_in: str
@@ -151,6 +156,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     accepted_digest: str | None = None
     merge_commit: str | None = None
     merged_receipt_sha256: str | None = None
+    merged_signature_sha256: str | None = None
     tested_by: str | None = None
     claimed_at: str
     ended_at: str | None = None
@@ -230,7 +236,8 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
 
 class Merged(msgspec.Struct, frozen=True, kw_only=True):
     """One ticket's merge within an `Advance`. ``receipt`` is the text of the merged commit's own
-    receipt when checks ran on exactly this commit; ``tested_by`` the commit they ran on."""
+    receipt when checks ran on exactly this commit, ``signature`` its signature; ``tested_by`` the
+    commit they ran on."""
 
     ticket: str
     number: int
@@ -238,6 +245,7 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True):
     commit: str
     tested_by: str | None = None
     receipt: str | None = None
+    signature: str | None = None
 
 
 class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="prepare"):
@@ -254,9 +262,9 @@ class Advance(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     """The integration branch is being moved from ``old`` to ``new``.
 
     Everything that becomes true once it has moved is in here, so that whoever finds the intent can
-    finish it: merges of tickets, commits to record, receipts of such commits (by object id),
-    tickets to reopen, and what of the plan's ``source`` the branch then holds. ``worktree`` is the
-    directory where the branch is checked out, if any.
+    finish it: merges of tickets, commits to record, receipts of such commits and their signatures
+    (by object id), tickets to reopen, and what of the plan's ``source`` the branch then holds.
+    ``worktree`` is the directory where the branch is checked out, if any.
     """
 
     id: str
@@ -270,13 +278,15 @@ class Advance(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     merges: tuple[Merged, ...] = ()
     recorded: tuple[Recorded, ...] = ()
     receipts: dict[str, str] = {}
+    signatures: dict[str, str] = {}
     reopened: tuple[str, ...] = ()
     source: PlanSource | None = None
 
 
 class Land(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="land"):
     """A target branch is being moved from ``old`` to ``new``; ``record`` is what the state keeps of
-    a landing merge (none for a fast-forward), ``receipts`` its receipt."""
+    a landing merge (none for a fast-forward), ``receipts`` its receipt, ``signatures`` that one's
+    signature."""
 
     id: str
     machine: str
@@ -288,6 +298,7 @@ class Land(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="lan
     worktree: str | None = None
     record: Recorded | None = None
     receipts: dict[str, str] = {}
+    signatures: dict[str, str] = {}
 
 
 Intent = Prepare | Advance | Land
@@ -301,6 +312,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     ticket: str = ""
     attempt: int = 0
     session: str = ""
+
+
+INTENT = "-intent"
+"""How the name of an event ends that says what is about to happen."""
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from gitbaton.errors import PlanError
-from gitbaton.model.plan import Order, Plan, Ticket, Unit
+from gitbaton.model.plan import Order, Plan, Ticket, Umbrella, Unit
 from gitbaton.plan import lines, tasksmd
 from gitbaton.plan.boxes import box_in
 
@@ -57,7 +57,48 @@ def carry_ticks(
 
 def marks_only_difference(a: bytes, b: bytes) -> bool:
     """Whether two texts differ in nothing but what stands between the brackets of boxes."""
-    return a == b or _unmarked(a) == _unmarked(b)
+    if a == b:
+        return True
+    one, other = lines.cut(a), lines.cut(b)
+    if (one.mark, one.ends) != (other.mark, other.ends):
+        return False
+    pairs = zip(one.lines, other.lines, strict=True)
+    return all(x == y or _unmarked(x) == _unmarked(y) for x, y in pairs)
+
+
+class Ticker:
+    """A text whose tickets are ticked one after the other, and that is read only once: whoever
+    follows a run of a thousand merges would otherwise read it a thousand times."""
+
+    def __init__(self, data: bytes, unit: Unit | None) -> None:
+        plan = tasksmd.read(data, unit=unit)
+        self.data = data
+        self._text = lines.cut(data)
+        self._tickets: dict[str, Ticket] = {}
+        for ticket in reversed(plan.tickets):
+            self._tickets.update(dict.fromkeys(filter(None, (ticket.alias, ticket.key)), ticket))
+        self._closed = {ticket.key for ticket in plan.tickets if ticket.mark != "open"}
+        self._umbrellas = {umbrella.key: umbrella for umbrella in plan.umbrellas}
+
+    def tick(self, key: str) -> bool:
+        """Make ``data`` what `carry_ticks` makes of it for that one key; False if it has no such
+        ticket."""
+        ticket = self._tickets.get(key)
+        if ticket is None:
+            return False
+        self._closed.add(ticket.key)
+        around = (u for u in self._umbrellas.values() if u.key in ticket.umbrellas)
+        closed = {u.line for u in around if self._is_closed(u)}
+        _mark(self._text, {*ticket.boxes, *closed}, True)
+        self.data = self._text.join()
+        return True
+
+    def _is_closed(self, umbrella: Umbrella) -> bool:
+        return all(
+            key in self._closed
+            or (key in self._umbrellas and self._is_closed(self._umbrellas[key]))
+            for key in umbrella.children
+        )
 
 
 def _tickets(plan: Plan, key: str) -> list[Ticket]:
@@ -103,6 +144,11 @@ def _umbrella_boxes(plan: Plan, chosen: Collection[str], done: bool) -> set[int]
 
 def _marked(data: bytes, numbers: Collection[int], done: bool) -> bytes:
     text = lines.cut(data)
+    _mark(text, numbers, done)
+    return text.join()
+
+
+def _mark(text: lines.Text, numbers: Collection[int], done: bool) -> None:
     for number in numbers:
         line = text.lines[number - 1]
         box = box_in(line)
@@ -114,13 +160,8 @@ def _marked(data: bytes, numbers: Collection[int], done: bool) -> bytes:
         else:
             at, width = box.start, min(1, len(inside))
         text.lines[number - 1] = line[:at] + ("x" if done else " ") + line[at + width :]
-    return text.join()
 
 
-def _unmarked(data: bytes) -> list[str]:
-    text = lines.cut(data)
-    out = [text.mark.decode("latin-1"), *text.ends]
-    for line in text.lines:
-        box = box_in(line)
-        out.append(line if box is None else f"{line[: box.start]}\0{line[box.end :]}")
-    return out
+def _unmarked(line: str) -> str:
+    box = box_in(line)
+    return line if box is None else f"{line[: box.start]}\0{line[box.end :]}"

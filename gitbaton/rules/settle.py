@@ -14,7 +14,14 @@ from msgspec.structs import replace
 from gitbaton.clock import Moment
 from gitbaton.errors import Refused
 from gitbaton.model.ids import AttemptId, assignment_id
-from gitbaton.model.layout import MERGED, RECEIPT, commit_path, path_of
+from gitbaton.model.layout import (
+    MERGED,
+    MERGED_SIGNATURE,
+    RECEIPT,
+    RECEIPT_SIGNATURE,
+    commit_path,
+    path_of,
+)
 from gitbaton.model.run import (
     Advance,
     Attempt,
@@ -23,6 +30,7 @@ from gitbaton.model.run import (
     Land,
     Merged,
     Note,
+    Recorded,
     RunState,
     Sealed,
 )
@@ -51,11 +59,12 @@ def seal(
     attempt: Attempt,
     sealed: Sealed,
     receipt: bytes,
+    signature: bytes | None,
     notes: tuple[Note, ...],
     now: Moment,
 ) -> RunState:
-    """The receipt recorded, bound to one commit; another commit replaces it unless it is being
-    integrated. The commit is kept from pruning."""
+    """The receipt and its signature recorded, bound to one commit; another commit replaces it
+    unless it is being integrated. The commit is kept from pruning."""
     if attempt.state == "integrating":
         raise Refused(
             "being-integrated",
@@ -64,21 +73,28 @@ def seal(
         )
     changed = replace(attempt, sealed=sealed, failure=None, ended_at=now.stamp)
     state = put(state, changed) if attempt.state == "sealed" else move(state, changed, "sealed")
-    state = _keep_receipt(state, attempt.id, sealed, receipt)
+    state = _keep_receipt(state, attempt.id, sealed, receipt, signature)
     assignment = assignment_id(state.run.id, attempt.id)
     kept = tuple(n for n in state.live.notes if n.assignment != assignment)
     return with_live(state, notes=kept + notes)
 
 
-def seal_late(state: RunState, attempt: Attempt, sealed: Sealed, receipt: bytes) -> RunState:
+def seal_late(
+    state: RunState, attempt: Attempt, sealed: Sealed, receipt: bytes, signature: bytes | None
+) -> RunState:
     """The receipt of an attempt that is over is kept; its state does not change."""
-    return _keep_receipt(put(state, replace(attempt, sealed=sealed)), attempt.id, sealed, receipt)
+    state = put(state, replace(attempt, sealed=sealed))
+    return _keep_receipt(state, attempt.id, sealed, receipt, signature)
 
 
-def _keep_receipt(state: RunState, attempt: AttemptId, sealed: Sealed, receipt: bytes) -> RunState:
+def _keep_receipt(
+    state: RunState, attempt: AttemptId, sealed: Sealed, receipt: bytes, signature: bytes | None
+) -> RunState:
+    # An unsigned receipt removes the signature of the one that it replaces.
+    kept = {path_of(attempt, RECEIPT): receipt, path_of(attempt, RECEIPT_SIGNATURE): signature}
     return replace(
         state,
-        files={**state.files, path_of(attempt, RECEIPT): receipt},
+        files={**state.files, **kept},
         parents=(*state.parents, sealed.commit),
     )
 
@@ -166,31 +182,31 @@ def finish(state: RunState, intent: Advance, now: Moment) -> RunState:
         if attempt.state != "integrating":
             state = move(state, attempt, "integrating")
             attempt = current_member(state, merged)
-        own = merged.receipt.encode() if merged.receipt is not None else None
         state = move(
             state,
             attempt,
             "succeeded",
             merge_commit=merged.commit,
             tested_by=merged.tested_by,
-            merged_receipt_sha256=_sha256(own) if own is not None else None,
+            merged_receipt_sha256=_sha256(merged.receipt),
+            merged_signature_sha256=_sha256(merged.signature),
             failure=None,
             ended_at=now.stamp,
         )
-        if own is not None:
-            path = path_of(attempt.id, MERGED)
-            state = replace(state, files={**state.files, path: own})
+        files = {MERGED: merged.receipt, MERGED_SIGNATURE: merged.signature}
+        own = {path_of(attempt.id, n): text.encode() for n, text in files.items() if text}
+        state = replace(state, files={**state.files, **own})
         state = resolve(state, merged.ticket, attempt.accepted_digest or attempt.ticket_digest)
-    files = {commit_path(oid): text.encode() for oid, text in intent.receipts.items()}
+    recorded = tuple(_with_digests(each, intent) for each in intent.recorded)
     state = replace(
         state,
         run=replace(
             state.run,
             tip=intent.new,
-            recorded=(*state.run.recorded, *intent.recorded),
+            recorded=(*state.run.recorded, *recorded),
             source=intent.source or state.run.source,
         ),
-        files={**state.files, **files},
+        files={**state.files, **_receipts(intent)},
         parents=(*state.parents, intent.new),
     )
     for key in intent.reopened:
@@ -229,14 +245,14 @@ def halt(state: RunState, code: str, reason: str, hint: str, *, passing: bool) -
 def landed(state: RunState, intent: Land) -> RunState:
     """The target branch has moved."""
     run = state.run
-    if intent.record is not None and intent.record not in run.recorded:
-        run = replace(run, recorded=(*run.recorded, intent.record))
-    files = {commit_path(oid): text.encode() for oid, text in intent.receipts.items()}
+    record = intent.record and _with_digests(intent.record, intent)
+    if record is not None and record not in run.recorded:
+        run = replace(run, recorded=(*run.recorded, record))
     return without_intent(
         replace(
             state,
             run=run,
-            files={**state.files, **files},
+            files={**state.files, **_receipts(intent)},
             parents=(*state.parents, intent.new),
         ),
         intent.id,
@@ -272,5 +288,20 @@ def _forget(state: RunState, key: str) -> RunState:
     return with_live(state, records={k: r for k, r in state.live.records.items() if k != key})
 
 
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _receipts(intent: Advance | Land) -> dict[str, bytes]:
+    """The files that hold the receipts of commits that no ticket made, and their signatures."""
+    found = {commit_path(oid): text for oid, text in intent.receipts.items()}
+    found |= {commit_path(oid, "sig"): text for oid, text in intent.signatures.items()}
+    return {path: text.encode() for path, text in found.items()}
+
+
+def _with_digests(recorded: Recorded, intent: Advance | Land) -> Recorded:
+    return replace(
+        recorded,
+        receipt_sha256=_sha256(intent.receipts.get(recorded.commit)),
+        signature_sha256=_sha256(intent.signatures.get(recorded.commit)),
+    )
+
+
+def _sha256(text: str | None) -> str | None:
+    return None if text is None else hashlib.sha256(text.encode()).hexdigest()

@@ -63,10 +63,12 @@ class _Stoppable(Context):
         run: str,
         step: transact.Step,
         texts: Callable[[runs.Loaded], Mapping[str, bytes]] | None = None,
+        *,
+        notes_first: bool = False,
     ) -> runs.Loaded:
         if self.stopping.is_set():
             raise Interrupted("interrupted", "the run is being stopped")
-        return super().transact(run, step, texts)
+        return super().transact(run, step, texts, notes_first=notes_first)
 
 
 class Claims:

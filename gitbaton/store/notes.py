@@ -25,6 +25,8 @@ def beside(
     texts: Callable[[runs.Loaded], Mapping[str, bytes]],
     clock: Clock,
     failed: Callable[[BatonError], None],
+    *,
+    first: bool = False,
 ) -> transact.Beside:
     """For `transact`: put ``texts`` on commits (by object id) together with a new state, replacing
     the notes that are there. What goes wrong is told to ``failed`` and stops nothing."""
@@ -48,7 +50,7 @@ def beside(
 
         return move
 
-    return stage
+    return transact.Beside(stage, first)
 
 
 def rebuild(repo: Repository, run: str, clock: Clock) -> bool:
@@ -165,6 +167,7 @@ class _Tip:
             "Notes of git-baton\n",
             author=transact.identity(self.repo),
             when=clock.now().wall,
+            sign=False,
         )
 
     def move(self, commit: str | None) -> bool:

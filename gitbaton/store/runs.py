@@ -99,9 +99,16 @@ class Loaded:
     def receipt(self, attempt: AttemptId) -> bytes | None:
         return self.file(layout.path_of(attempt, layout.RECEIPT))
 
+    def signature(self, attempt: AttemptId) -> bytes | None:
+        """The signature of the attempt's receipt, if it is signed."""
+        return self.file(layout.path_of(attempt, layout.RECEIPT_SIGNATURE))
+
     def merged_receipt(self, attempt: AttemptId) -> bytes | None:
         """The receipt of the attempt's merge commit, if checks ran on exactly that."""
         return self.file(layout.path_of(attempt, layout.MERGED))
+
+    def merged_signature(self, attempt: AttemptId) -> bytes | None:
+        return self.file(layout.path_of(attempt, layout.MERGED_SIGNATURE))
 
 
 def run_ref(run: str) -> str:

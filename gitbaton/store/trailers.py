@@ -6,6 +6,7 @@ new line or hide text is taken out before it gets here into the object.
 
 from __future__ import annotations
 
+from gitbaton.model.ids import is_number
 from gitbaton.model.run import Event
 
 _PREFIX = "Baton-"
@@ -30,23 +31,32 @@ def compose(run: str, event: Event, nonce: str) -> str:
 
 def parse(message: str) -> tuple[Event, str]:
     """Event and nonce of a message; what it does not say is empty."""
-    subject, _, rest = message.partition("\n")
-    fields = {}
+    subject = message.partition("\n")[0]
+    said = fields(message)
+    number = said.get("Attempt", "")
+    event = Event(
+        event=said.get("Event", ""),
+        message=subject,
+        ticket=said.get("Ticket", ""),
+        attempt=int(number) if is_number(number) else 0,
+        session=said.get("Session", ""),
+    )
+    return event, said.get("Nonce", "")
+
+
+def fields(message: str) -> dict[str, str]:
+    """The trailers of git-baton in the last paragraph of a message, without their prefix."""
+    found = {}
+    rest = message.partition("\n")[2]
     for line in rest.strip("\n").rpartition("\n\n")[2].split("\n"):
         name, colon, value = line.partition(": ")
         if colon and name.startswith(_PREFIX):
-            fields[name.removeprefix(_PREFIX)] = value
-    number = fields.get("Attempt", "")
-    event = Event(
-        event=fields.get("Event", ""),
-        message=subject,
-        ticket=fields.get("Ticket", ""),
-        attempt=int(number) if number.isascii() and number.isdigit() else 0,
-        session=fields.get("Session", ""),
-    )
-    return event, fields.get("Nonce", "")
+            found[name.removeprefix(_PREFIX)] = value
+    return found
 
 
 def one_line(text: str) -> str:
     """``text`` with every control, separator and unpaired surrogate made a space."""
-    return "".join(char if char.isprintable() else " " for char in text).strip()
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else " " for char in text)
+    return text.strip()

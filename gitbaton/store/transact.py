@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -30,9 +30,16 @@ from gitbaton.store import records, runs, trailers
 
 T = TypeVar("T")
 Step = Callable[[runs.Loaded], tuple[RunState, Event] | None]
-Beside = Callable[[runs.Loaded], Callable[[], None]]
-"""Given the state before, writes objects that are synced together with the new state; what it
-returns is done when the state's ref has moved, and must not raise."""
+
+
+class Beside(NamedTuple):
+    """``stage``, given the state before, writes objects that are synced together with the new
+    state. What it returns must not raise; it is done when the state's ref has moved, or, if
+    ``first``, just before that: for a step that would be repeated after a kill in between."""
+
+    stage: Callable[[runs.Loaded], Callable[[], None]]
+    first: bool = False
+
 
 # Seconds for which a ref may keep moving under us. A round takes milliseconds, and each one that
 # is lost is somebody else's progress, so that twenty contenders are through in well under a second.
@@ -163,11 +170,14 @@ def _commit(
             author=identity(repo),
             when=moment.wall,
         )
-        then = beside(before) if beside and before else None
+        also = beside.stage(before) if beside and before else lambda: None
     old = before.oid if before else None
+    also_first = beside is not None and beside.first
+    if also_first:
+        also()
     refs.cas(repo, layout.run_ref(run.id), old, oid, f"baton: {event.event}", ours=True)
-    if then:
-        then()
+    if not also_first:
+        also()
     state = msgspec.structs.replace(state, touched={}, files={}, parents=())
     return runs.Loaded(repo, oid, tree, state)
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import scene
 
 from gitbaton.clock import Moment
 from gitbaton.config import Settings
@@ -19,6 +23,8 @@ from gitbaton.git.repo import Repository, open_repository
 from gitbaton.model import codec
 from gitbaton.model.packet import Packet
 from gitbaton.model.run import Attempt, Lease, Sealed
+
+from . import tampering
 
 NOON = Moment(datetime(2030, 1, 2, 12, tzinfo=UTC), 1000.0, "machine", "boot")
 BRANCH = "baton-attempt/add-login/1.1-a1"
@@ -171,3 +177,22 @@ class Work:
 @pytest.fixture
 def work(path: Path, repo: Repository, tmp_path: Path) -> Work:
     return Work(path, repo, tmp_path / "logs")
+
+
+@pytest.fixture(scope="session")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A complete run, made once."""
+    top = tmp_path_factory.mktemp("run") / "repo"
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in scene.sealed_environment(top.parent / "home").items():
+            patch.setenv(name, value)
+        tampering.make_run(top)
+    return top
+
+
+@pytest.fixture
+def evidence(original: Path, tmp_path: Path) -> Iterator[tampering.Evidence]:
+    """A copy of that run, to be tampered with."""
+    shutil.copytree(original, tmp_path / "repo", symlinks=True)
+    with ExitStack() as stack:
+        yield tampering.Evidence(tmp_path / "repo", stack)

@@ -226,3 +226,29 @@ def test_attribute_files_are_found_at_any_depth(repo_dir: Path, repo: Repository
     }
     assert objects.files_named(repo, tree, ".gitattributes") == found
     assert datetime.now(UTC) > objects.commit_info(repo, tip).committer_time
+
+
+@pytest.mark.parametrize(
+    ("then", "year"),
+    [("99999999999999 +0000", 9999), ("-99999999999999 +0000", 1), ("1700000000 +9959", 2023)],
+)
+def test_a_commit_of_any_time(repo: Repository, then: str, year: int) -> None:
+    tree = objects.edit_tree(repo, None, {"x": b""})
+    who = f"A <a@b> {then}"
+    data = f"tree {tree}\nauthor {who}\ncommitter {who}\n\nm\n"
+    oid = str(repo.handle.write(1, data.encode()))
+    assert abs(objects.commit_info(repo, oid).committer_time.year - year) <= 1
+
+
+def test_a_commit_that_git_would_not_have_written(repo: Repository) -> None:
+    tree = objects.edit_tree(repo, None, {"x": b""})
+    oid = str(repo.handle.write(1, f"tree {tree}\nauthor x\ncommitter x\n\nm\n".encode()))
+    with pytest.raises(RepositoryError, match=oid):
+        objects.commit_info(repo, oid)
+
+
+@pytest.mark.parametrize("text", ["HEAD", "--all", ""])
+def test_what_is_no_object_id(repo: Repository, text: str) -> None:
+    assert not objects.exists(repo, text)
+    with pytest.raises(RepositoryError):
+        objects.commit_info(repo, text)

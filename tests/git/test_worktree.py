@@ -296,6 +296,16 @@ worktree.add(open_repository(Path(sys.argv[1])), Path(sys.argv[2]), sys.argv[3],
 """
 
 
+def test_a_lock_left_on_a_branch_just_made_keeps_no_worker_from_committing(
+    repo: Repository, head: str, tmp_path: Path
+) -> None:
+    refs.cas(repo, "refs/heads/work", None, head, "made")
+    lock = repo.common_dir / "refs" / "heads" / "work.lock"
+    lock.touch()
+    worktree.add(repo, tmp_path / "work", "refs/heads/work", head)
+    assert not lock.exists()
+
+
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 @pytest.mark.parametrize("call", ["mkdir", "rename", "write", "unlink", "fsync", "link"])
 def test_killed_while_making_one(

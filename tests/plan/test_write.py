@@ -12,7 +12,7 @@ from gitbaton.errors import PlanError
 from gitbaton.plan.boxes import box_in
 from gitbaton.plan.lines import cut
 from gitbaton.plan.tasksmd import read
-from gitbaton.plan.write import carry_ticks, marks_only_difference, set_marks
+from gitbaton.plan.write import Ticker, carry_ticks, marks_only_difference, set_marks
 
 from .ticks import round_trip
 
@@ -249,3 +249,29 @@ def test_any_bytes_survive(data: bytes) -> None:
 @pytest.mark.parametrize("path", sorted(SHAPES.glob("*.md")), ids=lambda p: p.stem)
 def test_shapes_round_trip(path: Path) -> None:
     round_trip(path.read_bytes())
+
+
+@settings(deadline=None)
+@given(SOUP, st.lists(st.integers(0, 1000), max_size=6))
+def test_ticking_one_after_the_other_is_as_if_each_text_were_read_anew(
+    text: str, picks: list[int]
+) -> None:
+    data = text.encode("utf-8", "surrogateescape").replace("\xff".encode(), b"\xff")
+    for unit in ("task", "section"):
+        keys = [ticket.key for ticket in read(data, unit=unit).tickets]
+        ticker, expected = Ticker(data, unit), data
+        for pick in dict.fromkeys(pick % len(keys) for pick in picks if keys):
+            assert ticker.tick(keys[pick])
+            expected = carry_ticks(expected, [keys[pick]], unit=unit)
+            assert ticker.data == expected
+
+
+@pytest.mark.parametrize("path", sorted(SHAPES.glob("*.md")), ids=lambda p: p.stem)
+def test_ticking_all_of_a_shape_one_after_the_other(path: Path) -> None:
+    expected = path.read_bytes()
+    ticker = Ticker(expected, None)
+    for ticket in read(expected).tickets:
+        assert ticker.tick(ticket.key)
+        expected = carry_ticks(expected, [ticket.key])
+        assert ticker.data == expected
+    assert not ticker.tick("no such ticket")

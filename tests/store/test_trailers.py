@@ -43,3 +43,8 @@ def test_whatever_the_text_it_stays_in_its_field(a: str, b: str, c: str, d: str)
     assert read.ticket == trailers.one_line(b)
     assert read.session == trailers.one_line(c)
     trailers.parse(d)
+
+
+def test_a_number_that_no_attempt_has_is_none() -> None:
+    event, _ = trailers.parse(f"x\n\nBaton-Event: seal\nBaton-Attempt: {'9' * 5000}\n")
+    assert (event.event, event.attempt) == ("seal", 0)

@@ -1,0 +1,357 @@
+"""Whether a push may go through: each ref update is judged by the evidence that is at hand.
+
+Ordinary commits on ordinary branches cost one look at their messages. What is on the branch of a
+run, what is new on a protected branch, and whatever says that git-baton made it, must be covered by
+the state of a run that is here or comes with the same push. On a server, which protects no refs
+outside ``refs/heads`` by itself, states and notes may only grow.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
+
+import msgspec
+
+from gitbaton.config import Settings
+from gitbaton.errors import BatonError
+from gitbaton.evidence.at_hand import TRACKED, States, named_run, refs_of
+from gitbaton.evidence.covered import Coverage
+from gitbaton.evidence.globs import glob_match
+from gitbaton.git import history, objects, refs
+from gitbaton.git.history import Listed
+from gitbaton.git.repo import Repository
+from gitbaton.model import layout
+from gitbaton.model.audit import Problem
+from gitbaton.model.ids import is_run_id
+from gitbaton.store import runs
+
+OWN = ("refs/baton/", "refs/notes/baton/")
+"""What only git-baton writes, and what a server keeps from being rewritten."""
+_BRANCHES = "refs/heads/"
+_HELP = "land it from a run, or have an allowed signer sign it: git commit --amend -S"
+
+
+class Update(NamedTuple):
+    """One ref that is to be moved; None is absence."""
+
+    ref: str
+    old: str | None
+    new: str | None
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an update is refused: because of ``commit``, or as such (None); and what helps."""
+
+    ref: str
+    commit: str | None
+    code: str
+    reason: str
+    hint: str = ""
+
+
+def judge(
+    repo: Repository,
+    settings: Settings,
+    updates: Sequence[Update],
+    *,
+    quarantined: bool,
+    remote: str = "",
+) -> list[Refusal]:
+    """What is wrong with ``updates``; [] lets them pass.
+
+    ``quarantined`` on the server that receives them, otherwise where they are pushed from, to
+    ``remote`` (a name, if it has one). Nothing is written. Raises `BatonError` when it cannot be
+    decided.
+    """
+    with ExitStack() as stack:
+        arriving = {
+            update.ref.removeprefix(layout.RUNS): update.new
+            for update in updates
+            if update.ref.startswith(layout.RUNS) and update.new is not None
+        }
+        states = States(repo, settings, arriving, not quarantined, stack)
+        if quarantined:  # what is pushed to `master` may move `main`
+            updates = [u._replace(ref=refs.moved_by(repo, u.ref)) for u in updates]
+        guard = _Guard(repo, settings, states, quarantined, remote)
+        found: dict[tuple[str, str | None, str], Refusal] = {}
+        for refusal in guard.refusals(updates):
+            found.setdefault((refusal.ref, refusal.commit, refusal.code), refusal)
+        return list(found.values())
+
+
+class _Guard:
+    def __init__(
+        self,
+        repo: Repository,
+        settings: Settings,
+        states: States,
+        quarantined: bool,
+        remote: str,
+    ) -> None:
+        self.repo = repo
+        self.settings = settings
+        self.states = states
+        self.quarantined = quarantined
+        self.remote = remote
+
+    def refusals(self, updates: Sequence[Update]) -> Iterator[Refusal]:
+        ordinary: list[Update] = []
+        for update in updates:
+            if update.ref.startswith(OWN):
+                if self.quarantined:
+                    yield from self._own(update)
+            elif tip := objects.resolve(self.repo, update.new or ""):  # else a tag of no commit
+                run = self._run_of(update.ref)
+                protected = matches(update.ref, self.settings.protect)
+                if run is not None:
+                    yield from self._integration(update, tip, run)
+                if protected:
+                    yield from self._protected(update, tip)
+                if run is None and not protected and not update.ref.startswith(TRACKED):
+                    ordinary.append(update)
+        if ordinary:
+            yield from self._ordinary(ordinary)
+
+    # --- states and notes ----------------------------------------------------------------------
+
+    def _own(self, update: Update) -> Iterator[Refusal]:
+        """On a server: they are not deleted and not rewritten, and states can be read."""
+        if update.new is None:
+            yield Refusal(
+                ref=update.ref,
+                commit=None,
+                code="evidence-deleted",
+                reason="it holds evidence, and is not deleted by a push",
+                hint="who runs the server can: git update-ref -d " + shlex.quote(update.ref),
+            )
+            return
+        if update.old is not None and not self._descends(update.new, update.old):
+            yield Refusal(
+                ref=update.ref,
+                commit=update.new,
+                code="evidence-rewritten",
+                reason=f"it does not go on from {update.old[:12]} by first parents",
+                hint="fetch what is there, and go on from that",
+            )
+            return
+        run = update.ref.removeprefix(layout.RUNS)
+        state = self.states.loaded(run) if run != update.ref else None
+        if run != update.ref and not is_run_id(run):
+            state = BatonError("bad-run-id", "that can be the name of no run")
+        if isinstance(state, BatonError) and state.code != "newer-schema":
+            yield Refusal(
+                ref=update.ref,
+                commit=update.new,
+                code=state.code,
+                reason=state.message,
+                hint="see `git baton doctor` where it comes from",
+            )
+
+    def _descends(self, new: str, old: str) -> bool:
+        """By first parents only: a rewritten chain may name the old tip as a further parent."""
+        try:
+            chain = objects.first_parent_chain(self.repo, new, None)
+            return any(commit.oid == old for commit in chain)
+        except BatonError:
+            return False
+
+    # --- the branch of a run -------------------------------------------------------------------
+
+    def _run_of(self, ref: str) -> str | None:
+        """The run whose integration branch this is, or must be taken for."""
+        below = f"{_BRANCHES}{self.settings.branch_prefix}/"
+        run = ref.rpartition("/")[2]
+        if ref.startswith(below):
+            return ref.removeprefix(below)
+        state = self.states.loaded(run) if ref.startswith(_BRANCHES) else None
+        return run if isinstance(state, runs.Loaded) and state.state.run.branch == ref else None
+
+    def _integration(self, update: Update, new: str, run: str) -> Iterator[Refusal]:
+        coverage = self.states.coverage(run)
+        if not isinstance(coverage, Coverage):
+            yield self._no_state(update.ref, new, run, coverage)
+            return
+        listed = history.commits(self.repo, [new], self._here(coverage.outside(new)))
+        wrong = coverage.uncovered([commit.oid for commit in listed], new)
+        for oid, problems in wrong.items():
+            accept = f"git baton update {run} --accept checks and records it"
+            yield from self._refused(update.ref, oid, problems, run, accept)
+
+    def _no_state(self, ref: str, commit: str, run: str, state: object) -> Refusal:
+        if isinstance(state, BatonError):
+            return Refusal(
+                ref=ref, commit=commit, code=state.code, reason=state.message, hint=state.hint
+            )
+        return Refusal(
+            ref=ref,
+            commit=commit,
+            code="no-state",
+            reason=f"it is said to be of run {run}, but no state of that run is here",
+            hint=self._bring(run),
+        )
+
+    def _bring(self, run: str) -> str:
+        """How the state of a run gets to where the push is judged."""
+        if not is_run_id(run):
+            return ""
+        name = self.remote or "REMOTE"
+        if self.quarantined:
+            return f"push it along: git push REMOTE ... {' '.join(refs_of(run))}"
+        return f"fetch it: git fetch {name} '+refs/baton/*:{TRACKED}{name}/*'"
+
+    # --- protected branches --------------------------------------------------------------------
+
+    def _protected(self, update: Update, new: str) -> Iterator[Refusal]:
+        known = self._here((update.old, *self._protected_here()))
+        listed = {commit.oid: commit for commit in history.commits(self.repo, [new], known)}
+        left: dict[str, list[Problem]] = {oid: [] for oid in listed}
+        for run in self._likely_first(listed.values()):
+            if not left:
+                break
+            coverage = self.states.coverage(run)
+            if isinstance(coverage, Coverage):
+                wrong = coverage.uncovered(list(left), new)
+                claims = coverage.claims
+                left = {
+                    oid: wrong[oid] if oid in claims or not problems else problems
+                    for oid, problems in left.items()
+                    if oid in wrong
+                }
+        for oid, problems in left.items():
+            if not self._signed(listed[oid]):
+                run_named = named_run(listed[oid])
+                yield from self._refused(update.ref, oid, problems, run_named, _HELP)
+        if listed:
+            yield from self._by_hand(update, new)
+
+    def _protected_here(self) -> Iterator[str]:
+        """Where protected branches are by now at the place that is pushed to, as far as known."""
+        if self.quarantined:
+            prefix = ""
+        elif self.remote:
+            prefix = f"refs/remotes/{self.remote}/"
+        else:
+            return
+        for ref, oid in refs.list_refs(self.repo, prefix or "refs/").items():
+            name = f"{_BRANCHES}{ref.removeprefix(prefix)}" if prefix else ref
+            if matches(name, self.settings.protect):
+                yield oid
+
+    def _here(self, oids: Iterable[str | None]) -> list[str]:
+        """Those that exist here: what a remote has may never have been fetched."""
+        return [oid for oid in oids if oid is not None and objects.exists(self.repo, oid)]
+
+    def _likely_first(self, listed: Collection[Listed]) -> list[str]:
+        """Every run at hand, those first that the commits name."""
+        named = dict.fromkeys(run for c in listed if (run := named_run(c)) is not None)
+        tips = self.states.tips
+        return [*(run for run in named if run in tips), *(run for run in tips if run not in named)]
+
+    def _signed(self, commit: Listed) -> bool:
+        signers = self.states.policy.signers
+        if signers is None or not commit.by_ssh:
+            return False
+        from gitbaton.evidence import signature
+
+        return signature.verify_commit(self.repo, commit.oid, signers).trusted
+
+    def _by_hand(self, update: Update, new: str) -> Iterator[Refusal]:
+        """Tickets that a person ticked: nothing shows that they are done. Of several runs of one
+        change, any may show it."""
+        old = next(iter(self._here([update.old])), None)
+        changed = objects.changed_paths(self.repo, old, new) if old else None
+        found: dict[str, tuple[str, list[str]]] = {}
+        for run in self.states.tips:
+            state = self.states.loaded(run)
+            if not isinstance(state, runs.Loaded):
+                continue
+            folder = f"{state.state.run.target.folder}/"
+            if changed is not None and not any(path.startswith(folder) for path in changed):
+                continue
+            coverage = self.states.coverage(run)
+            if isinstance(coverage, Coverage):
+                hand = coverage.ticked_by_hand(new, old)
+                first, left = found.get(folder, (run, hand))
+                found[folder] = first, [key for key in left if key in hand]
+        for run, keys in found.values():
+            if keys:
+                yield Refusal(
+                    ref=update.ref,
+                    commit=new,
+                    code="ticked-by-hand",
+                    reason=f"no receipt of {run} resolved what is ticked: {', '.join(keys)}",
+                    hint=f"git baton tasks uncheck {run} {shlex.quote(keys[0])}, and have it done",
+                )
+
+    # --- everything else -----------------------------------------------------------------------
+
+    def _ordinary(self, updates: Sequence[Update]) -> Iterator[Refusal]:
+        """Only commits that say that git-baton made them are looked at."""
+        known_refs: list[str] = []
+        if self.quarantined:
+            others = [f"--exclude={prefix}*" for prefix in (*OWN, TRACKED)]
+            known_refs = [*others, "--all"]
+        elif self.remote:
+            known_refs = [f"--remotes={self.remote}"]
+        tips = [update.new for update in updates if update.new is not None]
+        known = self._here(update.old for update in updates)
+        listed = history.commits(
+            self.repo, tips, known, known_refs=known_refs, saying="^Baton-Run: "
+        )
+        claimed: dict[str, list[str]] = {}
+        for commit in listed:
+            run = named_run(commit)
+            if run is not None:
+                claimed.setdefault(run, []).append(commit.oid)
+        for run, oids in claimed.items():
+            coverage = self.states.coverage(run)
+            if not isinstance(coverage, Coverage):
+                yield self._no_state(self._ref_with(updates, oids[0]), oids[0], run, coverage)
+                continue
+            for oid, problems in coverage.uncovered(oids).items():
+                ref = self._ref_with(updates, oid)
+                yield from self._refused(ref, oid, problems, run, _HELP)
+
+    def _ref_with(self, updates: Sequence[Update], commit: str) -> str:
+        """The first of the refs that would have ``commit``."""
+        for update in updates[:-1]:
+            tip = objects.resolve(self.repo, update.new or "")
+            if tip and objects.is_ancestor(self.repo, commit, tip):
+                return update.ref
+        return updates[-1].ref
+
+    # --- how it is said ------------------------------------------------------------------------
+
+    def _refused(
+        self, ref: str, commit: str, problems: Sequence[Problem], run: str | None, help_: str
+    ) -> Iterator[Refusal]:
+        """``help_`` is for a commit of which no run at hand says anything."""
+        known = [problem for problem in problems if problem.code != "uncovered"]
+        if not known:
+            if run is not None and run not in self.states.tips:
+                help_ = self._bring(run)
+            yield Refusal(
+                ref=ref,
+                commit=commit,
+                code="not-covered",
+                reason="no receipt that is at hand covers it",
+                hint=help_,
+            )
+        for problem in known:
+            yield Refusal(
+                ref=ref,
+                commit=commit,
+                code=problem.code,
+                reason=f"{problem.message} ({problem.where})",
+                hint=f"git baton audit {run}" if run in self.states.tips else "",
+            )
+
+
+def matches(ref: str, patterns: Sequence[str]) -> bool:
+    """Whether a ref is one that ``baton.protect`` means; a pattern that does not begin with
+    ``refs/`` is one of branches."""
+    whole = [p if p.startswith("refs/") else f"{_BRANCHES}{p}" for p in patterns if p]
+    return glob_match(ref, whole)
