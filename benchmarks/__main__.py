@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import cli, merge, plan, report, run, store
+from benchmarks import audit, cli, guard, merge, plan, report, run, store
 from benchmarks.report import Bench, Left, Line
 from gitbaton.errors import BatonError
 
@@ -27,6 +27,8 @@ GROUPS: dict[str, Callable[[Bench], Iterator[Line]]] = {
     "integrate": merge.integrate,
     "run": run.run,
     "plan": plan.tasks_file,
+    "audit": audit.audit,
+    "guard": guard.push,
 }
 
 

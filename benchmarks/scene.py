@@ -295,7 +295,7 @@ def seal_one(ctx: Context, run: str, attempt: Attempt, commit: str, changed: str
     sealed, data = receipt_of(run, attempt, commit, tree, changed, now)
 
     def step(loaded: runs.Loaded) -> tuple[RunState, Event]:
-        state = settle.seal(loaded.state, attempt, sealed, data, (), now)
+        state = settle.seal(loaded.state, attempt, sealed, data, None, (), now)
         return state, _event("seal", attempt.id, attempt.session)
 
     ctx.transact(run, step)
@@ -324,7 +324,7 @@ def finish_one(ctx: Context, run: str, attempt: Attempt) -> None:
     )
 
     def step(loaded: runs.Loaded) -> tuple[RunState, Event]:
-        state = settle.seal(loaded.state, attempt, sealed, data, (), now)
+        state = settle.seal(loaded.state, attempt, sealed, data, None, (), now)
         return settle.finish(state, intent, now), _event("integrate", attempt.id, attempt.session)
 
     ctx.transact(run, step)

@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 FAMILIES: dict[str, dict[str, Entry]] = {
     "Start": {
         "demo": Entry("setup:demo", "Run the whole loop in a new repository, to see how it works."),
-        "init": Entry("setup:init", "Set up this repository: fetch refspecs, display of notes."),
+        "init": Entry("setup:init", "Set up this repository: refspecs, display of notes, hooks."),
         "plan": Entry("plan:plan", "Show what would run: tickets, edges, checks, warnings."),
         "run": Entry("loop:run", "Run a change to its end, one worker process a ticket."),
         "land": Entry("steer:land", "Bring the integration branch of a run to its target branch."),
@@ -40,6 +40,8 @@ FAMILIES: dict[str, dict[str, Entry]] = {
         "list": Entry("look:runs", "List all runs."),
         "log": Entry("look:log", "Show what happened in a run, newest first."),
         "show": Entry("look:show", "Show one attempt: state, packet, receipt, output."),
+        "audit": Entry("audit:audit", "Check all evidence of runs again, trusting nothing."),
+        "receipt": Entry("receipt:receipt", "Show, verify or export a receipt."),
     },
     "Steer": {
         "abandon": Entry("steer:abandon", "Give an attempt up; its work stays."),
@@ -65,6 +67,7 @@ FAMILIES: dict[str, dict[str, Entry]] = {
     "Settings and health": {
         "config": Entry("setup:config", "Show all settings with origin and meaning."),
         "doctor": Entry("setup:doctor", "Check the environment and the repository."),
+        "hook": Entry("hook:hook", "Judge what is pushed; install the hooks that do so."),
         "notes": Entry("setup:notes", "Rebuild the git notes that show receipts."),
     },
 }

@@ -15,14 +15,15 @@ from gitbaton.report import lines, text
 
 
 @verb("init")
-def init() -> Answer:
-    """Set up this repository: fetch refspecs, display of notes.
+@click.option("--hooks", "with_hooks", is_flag=True, help="Judge pushes: git baton hook install.")
+def init(with_hooks: bool) -> Answer:
+    """Set up this repository: refspecs, display of notes, hooks.
 
     Shows each change; idempotent. Not needed to run anything.
     """
     from gitbaton.engine import setup
 
-    return Answer(setup.init(context()), text.changes)
+    return Answer(setup.init(context(), with_hooks=with_hooks), text.changes)
 
 
 @verb("demo")

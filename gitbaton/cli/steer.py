@@ -91,7 +91,7 @@ def update(run: str | None, accept: bool) -> Answer:
 @click.option("--onto", metavar="B", help="Target branch (else the one the run started from).")
 @click.option("--partial", is_flag=True, help="Also when the run is not complete.")
 @click.option("--no-ff", is_flag=True, help="Make a merge commit even where none is needed.")
-@click.option("--push-branch", is_flag=True, help="Push the integration branch, nothing else.")
+@click.option("--push-branch", is_flag=True, help="Push the integration branch with its record.")
 def land(
     run: str | None, onto: str | None, partial: bool, no_ff: bool, push_branch: bool
 ) -> Answer:

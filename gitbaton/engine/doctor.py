@@ -15,8 +15,9 @@ from pathlib import Path
 import msgspec
 
 from gitbaton.config import of_unknown
-from gitbaton.engine import setup
+from gitbaton.engine import outgoing, setup
 from gitbaton.engine.context import Context, open_context
+from gitbaton.engine.health import Check, guarded, refused
 from gitbaton.errors import BatonError, RepositoryError
 from gitbaton.evidence.prepare import worktree_root
 from gitbaton.git import process, refs, worktree
@@ -27,26 +28,17 @@ LOCK_SECONDS = 30.0
 """A lock that is older was left behind, most likely: a ref is locked for milliseconds."""
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was looked at; ``fix`` is what to do when it is not ok."""
-
-    name: str
-    ok: bool
-    message: str
-    fix: str = ""
-
-
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     checks: tuple[Check, ...]
 
 
 def examine(warn: Callable[[str], None], *, fix: bool = False) -> Report:
     """Look at everything; never raises a `BatonError`."""
-    checks = [_guarded("git", _git)]
+    checks = [guarded("git", _git)]
     try:
         ctx = open_context(warn=warn)
     except BatonError as error:
-        checks.append(_refused("repository", error))
+        checks.append(refused("repository", error))
         return Report(checks=tuple(checks))
     for name, look in (
         ("repository", _repository),
@@ -56,26 +48,16 @@ def examine(warn: Callable[[str], None], *, fix: bool = False) -> Report:
         ("branch-prefix", _branch_prefix),
         ("worktree-dir", _worktree_dir),
         ("disk-space", _disk_space),
+        ("hooks", outgoing.hooks_check),
+        ("signing", outgoing.signing),
+        ("signers", outgoing.signers),
     ):
-        checks.append(_guarded(name, lambda look=look: look(ctx)))  # type: ignore[misc]
+        checks.append(guarded(name, lambda look=look: look(ctx)))  # type: ignore[misc]
     checks += _locks(ctx, fix)
     checks += _runs(ctx, fix)
     checks += _worktrees(ctx)
+    checks += outgoing.pushes(ctx)
     return Report(checks=tuple(checks))
-
-
-def _guarded(name: str, look: Callable[[], Check]) -> Check:
-    try:
-        return look()
-    except BatonError as error:
-        return _refused(name, error)
-    except OSError as error:
-        said = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
-        return Check(name=name, ok=False, message=said, fix="check its permissions")
-
-
-def _refused(name: str, error: BatonError) -> Check:
-    return Check(name=name, ok=False, message=error.message, fix=error.hint)
 
 
 # --- the environment ---------------------------------------------------------------------------
@@ -213,8 +195,8 @@ def _age(path: Path) -> float:
 def _runs(ctx: Context, fix: bool) -> Iterator[Check]:
     found = runs.list_runs(ctx.repo)
     for run in found:
-        yield _guarded(f"run {run}", lambda run=run: _run(ctx, run))  # type: ignore[misc]
-        yield _guarded(f"notes {run}", lambda run=run: _notes(ctx, run, fix))  # type: ignore[misc]
+        yield guarded(f"run {run}", lambda run=run: _run(ctx, run))  # type: ignore[misc]
+        yield guarded(f"notes {run}", lambda run=run: _notes(ctx, run, fix))  # type: ignore[misc]
     if not found:
         yield Check(name="runs", ok=True, message="there is none yet")
 

@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 
 from gitbaton.config import SETTINGS, read, unknown_keys
+from gitbaton.engine import hooks
 from gitbaton.engine.context import Context
+from gitbaton.errors import BatonError
 from gitbaton.git import remote
 from gitbaton.git.repo import Repository
 
@@ -44,9 +46,9 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     unknown: tuple[str, ...]
 
 
-def init(ctx: Context) -> Changes:
+def init(ctx: Context, *, with_hooks: bool = False) -> Changes:
     """Let every remote's baton refs be fetched to ``refs/baton-remote/``, and `git log` show the
-    notes. Idempotent."""
+    notes; `hooks.install` as well ``with_hooks``. Idempotent."""
     changes: list[str] = []
     for name in remote.remotes(ctx.repo):
         refspec = f"+refs/baton/*:refs/baton-remote/{name}/*"
@@ -57,6 +59,12 @@ def init(ctx: Context) -> Changes:
     if DISPLAY_REF not in [value for value, _ in shown]:
         remote.config_add(ctx.repo, key, DISPLAY_REF)
         changes.append(f"git config --add {key} '{DISPLAY_REF}'")
+    if with_hooks:
+        try:
+            changes += hooks.install(ctx).changes
+        except BatonError as error:
+            error.payload["changes"] = changes
+            raise
     return Changes(changes=tuple(changes))
 
 

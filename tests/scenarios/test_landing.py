@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -49,10 +50,14 @@ def test_land_merges_when_the_base_has_moved(complete: Project) -> None:
     landed = said["commit"]
     receipt = complete.state(f"commits/{landed}.json")
     assert receipt["subject"][0]["digest"]["gitCommit"] == landed
+    stored = complete.git("show", f"refs/baton/runs/{CHANGE}:commits/{landed}.json") + "\n"
+    digest = sha256(stored.encode()).hexdigest()
     assert complete.state()["recorded"][-1] == {
         "commit": landed,
         "kind": "land",
         "onto": "refs/heads/trunk",
+        "receipt_sha256": digest,
+        "signature_sha256": None,
     }
 
 
@@ -158,7 +163,8 @@ def test_land_pushes_nothing_unless_asked(complete: Project) -> None:
     assert complete.git("for-each-ref", cwd=remote) == ""
     complete.baton("land", "--push-branch")
     listed = complete.git("for-each-ref", "--format=%(refname)", cwd=remote)
-    assert listed == complete.branch()
+    record = ["refs/baton/runs/add-login", "refs/notes/baton/add-login"]
+    assert listed.split() == [record[0], complete.branch(), record[1]]
 
 
 def test_sealed_but_not_integrated_work_is_not_landed_unseen(project: Project) -> None:
