@@ -30,6 +30,7 @@ _CARRIERS = {
     "Halt": "integration stands still",
     "Blocked": "a `blocked` action",
     "Remark": "a line of the plan",
+    "Refusal": "a push that is refused",
 }
 
 

@@ -31,7 +31,16 @@ def test_numbers_have_two_digits_or_more() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["run.json", "tickets/00/1.2", "tickets/zz/1.2/01", "tickets/00/1.2/x", "commits/a/b/c"]
+    "path",
+    [
+        "run.json",
+        "tickets/00/1.2",
+        "tickets/zz/1.2/01",
+        "tickets/00/1.2/x",
+        "commits/a/b/c",
+        pytest.param(f"tickets/00/1.2/{'9' * 5000}", id="endless"),
+        pytest.param("tickets/00/\udcff/01", id="no-text"),
+    ],
 )
 def test_other_paths_belong_to_no_attempt(path: str) -> None:
     assert layout.attempt_of(path) is None
