@@ -48,8 +48,10 @@ def audit(
     ctx.repo.require_history()
     for name in names:
         run_id(name)
-    fetched = _fetch(ctx, names)
     mentioned = anchors.mentioned(ctx.repo)
+    fetched = _fetch(ctx, names or list(mentioned))
+    if fetched is not _NOTHING:  # the branches of the remote may name more
+        mentioned = anchors.mentioned(ctx.repo)
     seen = anchors.seen_tips(ctx.repo)
     places = _places(ctx, names, mentioned, seen)
     if repeat is not None:
@@ -105,7 +107,7 @@ def _protected(ctx: Context, places: Iterable[Place]) -> Iterator[Problem]:
     for ref, name, tip in _branches(ctx):
         if not guard.matches(name, ctx.settings.protect):
             continue
-        within = [base for base in bases if objects.is_ancestor(ctx.repo, base, tip)]
+        within = [base for base in bases if _contains(ctx, tip, base)]
         if not within:
             continue
         update = guard.Update(name, max(within, key=bases.__getitem__), tip)
@@ -116,6 +118,13 @@ def _protected(ctx: Context, places: Iterable[Place]) -> Iterator[Problem]:
                     where=refusal.commit or ref,
                     message=f"lies on {ref}, which is protected: {refusal.reason}",
                 )
+
+
+def _contains(ctx: Context, tip: str, base: str) -> bool:
+    try:
+        return objects.is_ancestor(ctx.repo, base, tip)
+    except BatonError:  # there is no such base: a problem of its run
+        return False
 
 
 def _branches(ctx: Context) -> Iterator[tuple[str, str, str]]:
@@ -138,11 +147,15 @@ class _Fetched(NamedTuple):
     gone: dict[str, Problem] = {}
 
 
+_NOTHING = _Fetched()
+
+
 def _fetch(ctx: Context, names: Sequence[str]) -> _Fetched:
-    """Bring the tracking refs up to date, unless the runs are this repository's own."""
+    """Bring the tracking refs up to date, unless the runs, those of ``names``, are this
+    repository's own."""
     local = {ref.removeprefix(_RUNS) for ref in refs.list_refs(ctx.repo, _RUNS)}
     if local and local.issuperset(names):
-        return _Fetched()
+        return _NOTHING
     before = refs.list_refs(ctx.repo, TRACKING)
     name = _remote(ctx)
     if name is None:

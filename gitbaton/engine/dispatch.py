@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import asdict, replace
 
-from gitbaton.engine import contract, integrate, observe, prepare, start
+from gitbaton.engine import advance, contract, integrate, observe, prepare, start
 from gitbaton.engine.batch import Outlook, compose
 from gitbaton.engine.context import Context, known_run, require_outside, resolve_run
 from gitbaton.engine.remains import last_red_check
@@ -71,7 +71,8 @@ def actions(
         )
     else:
         _reconfigure(ctx, resolved, checks, order, unit)
-    integrate.integrate(ctx, resolved, plan_from=plan_from, read_plan=True)
+    if not integrate.integrate(ctx, resolved, plan_from=plan_from, read_plan=True):
+        _await_plan(ctx, resolved)
     return next_batch(
         ctx, resolved, session=session, capacity=capacity, lease=lease, redeliver=redeliver
     )
@@ -99,6 +100,14 @@ def next_batch(
     if record.paused is None and _has_its_plan(record) and not integrate.obstacle(ctx, loaded):
         outlook.dispatches += _claim(ctx, run, session, capacity, lease)
     return compose(ctx, run, outlook)
+
+
+def _await_plan(ctx: Context, run: str) -> None:
+    """Wait while another process brings the plan to the integration branch for the first time:
+    before that there is nothing to claim."""
+    if not _has_its_plan(runs.load(ctx.repo, run).state.run):
+        with advance.exclusively(ctx, run):
+            pass
 
 
 def _has_its_plan(record: RunRecord) -> bool:

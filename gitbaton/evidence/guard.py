@@ -100,20 +100,34 @@ class _Guard:
     def refusals(self, updates: Sequence[Update]) -> Iterator[Refusal]:
         ordinary: list[Update] = []
         for update in updates:
+            run = self._run_of(update.ref)
+            protected = matches(update.ref, self.settings.protect)
             if update.ref.startswith(OWN):
                 if self.quarantined:
                     yield from self._own(update)
-            elif tip := objects.resolve(self.repo, update.new or ""):  # else a tag of no commit
-                run = self._run_of(update.ref)
-                protected = matches(update.ref, self.settings.protect)
-                if run is not None:
-                    yield from self._integration(update, tip, run)
-                if protected:
-                    yield from self._protected(update, tip)
-                if run is None and not protected and not update.ref.startswith(TRACKED):
-                    ordinary.append(update)
+            elif update.new is None:
+                continue
+            elif run is not None or protected:
+                yield from self._judged(update, run, protected)
+            elif not update.ref.startswith(TRACKED) and objects.resolve(self.repo, update.new):
+                ordinary.append(update)
         if ordinary:
             yield from self._ordinary(ordinary)
+
+    def _judged(self, update: Update, run: str | None, protected: bool) -> Iterator[Refusal]:
+        tip = objects.resolve(self.repo, update.new or "")
+        if tip is None:
+            yield Refusal(
+                ref=update.ref,
+                commit=update.new,
+                code="no-commit",
+                reason="it is no commit that is at hand, so nothing can cover it",
+            )
+            return
+        if run is not None:
+            yield from self._integration(update, tip, run)
+        if protected:
+            yield from self._protected(update, tip)
 
     # --- states and notes ----------------------------------------------------------------------
 

@@ -176,6 +176,19 @@ def test_shallow_clone_is_told_how_to_get_deeper(done: Server) -> None:
 # --- the remote --------------------------------------------------------------------------------
 
 
+def test_clone_with_a_run_of_its_own(project: Project, server: Server) -> None:
+    """The runs of others are fetched there too."""
+    project.plan(TWO, change="another")
+    project.approve(TWO)
+    project.finish(project.actions(CHANGE))
+    project.baton("land", CHANGE)
+    server.push()
+    clone = server.clone()
+    project.baton("actions", "another", "--verify", CHECK, "--session", "s", cwd=clone)
+    audit = server.audit(where=clone)
+    assert {run["run"]: run["ok"] for run in audit["runs"]} == {CHANGE: True, "another": True}
+
+
 def test_state_that_goes_on_is_fetched_again(project: Project, server: Server) -> None:
     project.approve(TWO)
     batch = project.actions(CHANGE)

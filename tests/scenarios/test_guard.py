@@ -256,6 +256,13 @@ def test_patterns_name_refs_or_branches(project: Project, server: Server) -> Non
     server.accepts("HEAD:refs/heads/not-main2")
 
 
+def test_what_is_no_commit_is_covered_by_nothing(project: Project, server: Server) -> None:
+    project.git("tag", "-a", "-m", "t", "files", "HEAD^{tree}")
+    server.accepts("files:refs/tags/early")
+    server.set("protect", "refs/tags/**")
+    assert "no commit" in server.refuses("files")
+
+
 # --- the branch of a run -----------------------------------------------------------------------
 
 
