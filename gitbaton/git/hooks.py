@@ -55,3 +55,4 @@ def forget(repo: Repository, name: str) -> None:
 
 def _config(repo: Repository, *args: str) -> None:
     process.git(["config", "--file", str(repo.common_dir / "config"), *args], repo.common_dir)
+    repo.forget_config()

@@ -280,10 +280,8 @@ def _differences(
     if old == new:
         return
     before, after = (odb.names(repo, tree) if tree else {} for tree in (old, new))
-    for name in sorted(before.keys() | after.keys()):
+    for name in sorted({name for name, _ in before.items() ^ after.items()}):
         was, now = before.get(name), after.get(name)
-        if was == now:
-            continue
         path = prefix + os.fsdecode(name)
         was_tree = was[0] if was and was[1] == DIRECTORY else None
         now_tree = now[0] if now and now[1] == DIRECTORY else None

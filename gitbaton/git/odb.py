@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 FILE, EXECUTABLE, SYMLINK, DIRECTORY, SUBMODULE = 0o100644, 0o100755, 0o120000, 0o40000, 0o160000
 
+_MODES = {b"%o" % mode: mode for mode in (FILE, EXECUTABLE, SYMLINK, DIRECTORY, SUBMODULE)}
+
 Entry = tuple[str, int]
 """(oid, mode) of one name in a tree."""
 Names = dict[bytes, Entry]
@@ -226,7 +228,7 @@ def names(repo: Repository, tree: str) -> Names:
     found = _known_names.get(tree)
     if found is None:
         found = {
-            name: (oid.hex(), int(mode, 8))
+            name: (oid.hex(), _MODES.get(mode) or int(mode, 8))
             for mode, name, oid in _ENTRY.findall(read(repo, tree, ObjectType.TREE))
         }
         _remember_names(tree, found)

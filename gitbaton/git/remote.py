@@ -43,6 +43,7 @@ def _config(repo: Repository, how: str, key: str, value: str) -> None:
     path = repo.common_dir / "config"
     args = ["config", "--file", str(path), how, key, value]
     output = process.git(args, repo.common_dir, check=False)
+    repo.forget_config()
     if output.code and path.with_name("config.lock").exists():
         raise Busy("config-locked", f"another process holds {path}.lock")
     if output.code:

@@ -152,19 +152,30 @@ class Repository:
         command); keys have section and variable in lower case. A key without ``=`` is ``true``.
         """
         found: dict[str, list[tuple[str, str]]] = {}
+        for name, value, level in self._config:
+            if name.startswith(prefix):
+                found.setdefault(name, []).append((value, level))
+        return found
+
+    @functools.cached_property
+    def _config(self) -> list[tuple[str, str, str]]:
+        """(key, value, level) of all settings, as they were when first asked for: every step of a
+        ticket asks."""
+        found: list[tuple[str, str, str]] = []
         try:
             for entry in self.handle.config:
-                name = entry.name
-                if name is not None and name.startswith(prefix):
+                if entry.name is not None:
                     raw = entry.raw_value
                     value = "true" if raw is None else raw.decode(errors="surrogateescape")
-                    found.setdefault(name, []).append((value, _LEVELS[ConfigLevel(entry.level)]))
+                    found.append((entry.name, value, _LEVELS[ConfigLevel(entry.level)]))
         except (pygit2.GitError, UnicodeDecodeError) as error:
             raise RepositoryError("bad-config", str(error), "correct the configuration") from error
-        for name, value in _command_config():
-            if name.startswith(prefix):
-                found.setdefault(name, []).append((value, "command"))
-        return found
+        return found + [(name, value, "command") for name, value in _command_config()]
+
+    def forget_config(self) -> None:
+        """Read the settings anew when they are asked for: some were written."""
+        for name in ("_config", "is_shared", "signs_commits"):
+            self.__dict__.pop(name, None)
 
     def config_get(self, key: str) -> str | None:
         """The value of ``key`` that wins, or None."""

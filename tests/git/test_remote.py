@@ -18,6 +18,7 @@ REFSPEC = "+refs/baton/*:refs/baton-remote/up.stream/*"
 def test_refspecs_are_added_once(repo_dir: Path, repo: Repository) -> None:
     assert remote.remotes(repo) == {}
     git(repo_dir, "remote", "add", "up.stream", "file:///nowhere")
+    repo.forget_config()
     assert remote.remotes(repo) == {"up.stream": "file:///nowhere"}
     assert remote.add_fetch_refspec(repo, "up.stream", REFSPEC)
     assert not remote.add_fetch_refspec(repo, "up.stream", REFSPEC)

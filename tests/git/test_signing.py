@@ -110,6 +110,7 @@ def test_gpg(repo_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         repo = open_repository(repo_dir)
         assert verified(repo_dir, commit(repo)) == f"G {ANN}"  # by the committer
         git(repo_dir, "config", "user.signingKey", "nobody@example.com")
+        repo.forget_config()
         with pytest.raises(BatonError) as refused:
             commit(repo)
         assert refused.value.code == "signing-failed"
