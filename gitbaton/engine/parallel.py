@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-_AT_ONCE = 4
+_AT_ONCE = 8
 
 
 def side_by_side(tasks: Sequence[T], work: Callable[[T], R]) -> list[R]:
