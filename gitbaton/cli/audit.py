@@ -68,10 +68,10 @@ def _error(found: AuditReport) -> Refused | None:
         return None
     bad = [run for run in found.runs if not run.ok]
     count = sum(len(run.problems) for run in bad) + len(found.problems)
-    runs = plural(len(bad), "run")
+    where = f" in {plural(len(bad), 'run')}" if bad else ""
     first = next((p for run in bad for p in run.problems), None) or found.problems[0]
     return Refused(
         "audit-problems",
-        f"{plural(count, 'problem')} in {runs}: {first.where}: {first.message}",
+        f"{plural(count, 'problem')}{where}: {first.where}: {first.message}",
         "nothing of it should be relied on before that is explained",
     )

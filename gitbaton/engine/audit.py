@@ -8,6 +8,7 @@ state that is put back later shows.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -94,23 +95,29 @@ def _remember(ctx: Context, judged: Iterable[tuple[Place, RunAudit]]) -> None:
         ctx.warn(f"the tips that were seen could not be kept: {error}")
 
 
+def _oldest(ctx: Context, commits: Sequence[str]) -> str:
+    """The commit that most of the others descend from."""
+    oldest = commits[0]
+    for commit in commits[1:]:
+        if objects.is_ancestor(ctx.repo, commit, oldest):
+            oldest = commit
+    return oldest
+
+
 def _protected(ctx: Context, places: Iterable[Place]) -> Iterator[Problem]:
-    """What lies on protected branches and should never have got there: everything since the base
-    of the newest run that began on one is judged as if it was pushed now."""
-    bases: dict[str, str] = {}
+    """What lies on protected branches and should never have got there: everything since the first
+    run began on one is judged as if it was pushed now."""
+    bases: set[str] = set()
     for place in places:
-        try:
-            record = runs.load(ctx.repo, place.run, at=place.state).state.run
-        except BatonError:
-            continue  # a problem of that run
-        bases[record.base.commit] = record.created_at
+        with suppress(BatonError):  # a problem of that run
+            bases.add(runs.load(ctx.repo, place.run, at=place.state).state.run.base.commit)
     for ref, name, tip in _branches(ctx):
         if not guard.matches(name, ctx.settings.protect):
             continue
         within = [base for base in bases if _contains(ctx, tip, base)]
         if not within:
             continue
-        update = guard.Update(name, max(within, key=bases.__getitem__), tip)
+        update = guard.Update(name, _oldest(ctx, within), tip)
         for refusal in guard.judge(ctx.repo, ctx.settings, [update], quarantined=False):
             if refusal.code != "ticked-by-hand":  # listed with the run
                 yield Problem(

@@ -256,6 +256,8 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
     shutil.rmtree(ctx.attempts_dir(run), ignore_errors=True)
     if not runs.list_runs(ctx.repo):
         slots.remove_slots(ctx.repo, ctx.settings)
+    if loaded.state.live.resolved:
+        ctx.warn(f"what {run} integrated can no longer be audited: its record was in the state")
     return Deleted(run=run, dry_run=False, removed=tuple(doomed))
 
 

@@ -420,6 +420,12 @@ def test_push_past_the_hook_is_still_seen(done: Server) -> None:
     said = done.audit(where=clone, code=1)
     assert [p["where"] for p in said["problems"]] == [mine]
     assert "refs/remotes/origin/trunk" in said["problems"][0]["message"]
+    # A run that begins on top of it makes it no better.
+    project.commit({"openspec/changes/later/tasks.md": "- [ ] 1.1 Later\n"})
+    project.finish(project.actions("later"))
+    done.push("trunk", "refs/baton/runs/later", "refs/notes/baton/later", "baton/later")
+    project.git("fetch", "-q", cwd=clone)
+    assert mine in {p["where"] for p in done.audit(where=clone, code=1)["problems"]}
 
 
 # --- checks once more --------------------------------------------------------------------------
