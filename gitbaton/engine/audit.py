@@ -27,7 +27,6 @@ from gitbaton.model.audit import AuditReport, Problem, RunAudit
 from gitbaton.model.ids import run_id
 from gitbaton.store import runs
 
-TRACKING = "refs/baton-remote/"
 _RUNS, _NOTES = layout.RUNS, layout.NOTES
 
 
@@ -163,14 +162,14 @@ def _fetch(ctx: Context, names: Sequence[str]) -> _Fetched:
     local = {ref.removeprefix(_RUNS) for ref in refs.list_refs(ctx.repo, _RUNS)}
     if local and local.issuperset(names):
         return _NOTHING
-    before = refs.list_refs(ctx.repo, TRACKING)
+    before = refs.list_refs(ctx.repo, layout.TRACKED)
     name = _remote(ctx)
     if name is None:
         return _Fetched(before)
     prefix = ctx.settings.branch_prefix
     spaces = {
-        "refs/baton/": f"{TRACKING}{name}/",
-        _NOTES: f"{TRACKING}{name}/notes/",
+        "refs/baton/": f"{layout.TRACKED}{name}/",
+        _NOTES: f"{layout.TRACKED}{name}/notes/",
         f"refs/heads/{prefix}/": f"refs/remotes/{name}/{prefix}/",
     }
     seconds = ctx.settings.remote_timeout
@@ -188,7 +187,9 @@ def _fetch(ctx: Context, names: Sequence[str]) -> _Fetched:
     except RepositoryError as error:
         if not before:
             raise RepositoryError(
-                error.code, error.message, f"git fetch {name} '+refs/baton/*:{TRACKING}{name}/*'"
+                error.code,
+                error.message,
+                f"git fetch {name} '+refs/baton/*:{layout.TRACKED}{name}/*'",
             ) from error
         ctx.warn(f"{error.message}; what was fetched before is judged")
         return _Fetched(before)
@@ -203,7 +204,7 @@ def _gone(name: str, before: Iterable[str], there: Collection[str]) -> dict[str,
             message=f"{name} has this state no more; what was fetched before is judged",
         )
         for ref in before
-        if ref.startswith(f"{TRACKING}{name}/runs/") and ref not in there
+        if ref.startswith(f"{layout.TRACKED}{name}/runs/") and ref not in there
     }
 
 
@@ -254,8 +255,8 @@ def _places(
 def _states(ctx: Context) -> dict[str, str]:
     """Run -> the ref of its state: of this repository, else of the first remote that has it."""
     found = {ref.removeprefix(_RUNS): ref for ref in refs.list_refs(ctx.repo, _RUNS)}
-    for ref in refs.list_refs(ctx.repo, TRACKING):
-        name, _, run = ref.removeprefix(TRACKING).partition("/runs/")
+    for ref in refs.list_refs(ctx.repo, layout.TRACKED):
+        name, _, run = ref.removeprefix(layout.TRACKED).partition("/runs/")
         if name and run:
             found.setdefault(run, ref)
     return found
@@ -272,7 +273,7 @@ def _place(ctx: Context, run: str, ref: str | None, branches: dict[str, str]) ->
     if ref is None:
         return Place(run, layout.run_ref(run), None, None, own)
     notes = layout.notes_ref(run)
-    if ref.startswith(TRACKING):
+    if ref.startswith(layout.TRACKED):
         notes = ref.replace("/runs/", "/notes/")
     return Place(run, ref, refs.read(ctx.repo, ref), _read(ctx, notes), own)
 

@@ -131,6 +131,18 @@ def known_run(ctx: Context, name: str) -> bool:
     return is_run_id(name) and refs.read(ctx.repo, layout.run_ref(name)) is not None
 
 
+def not_taken_over(ctx: Context) -> str | None:
+    """How to take over a run that was only fetched; None if there is none."""
+    for ref in refs.list_refs(ctx.repo, layout.TRACKED):
+        remote, _, run = ref.removeprefix(layout.TRACKED).partition("/runs/")
+        if run:
+            return (
+                f"{run} was only fetched from {remote}; to have it here: git fetch {remote} "
+                "'refs/baton/*:refs/baton/*' 'refs/notes/baton/*:refs/notes/baton/*'"
+            )
+    return None
+
+
 def resolve_run(ctx: Context, name: str | None, *, must_exist: bool = True) -> str:
     """The run that is meant: the one named, else that of the current worktree, else the only active
     one, else the only one, else (where it need not exist) the only change.
@@ -147,10 +159,11 @@ def resolve_run(ctx: Context, name: str | None, *, must_exist: bool = True) -> s
                 raise NotFound(
                     "not-started",
                     f"change {name} has not been started: it has no run yet",
-                    f"start it: git baton run {name} --agent NAME",
+                    not_taken_over(ctx) or f"start it: git baton run {name} --agent NAME",
                 )
             known = {*runs.list_runs(ctx.repo), *changes}
-            raise NotFound("unknown-run", f"there is no run {name}", nearest(name, known))
+            hint = (None if known else not_taken_over(ctx)) or nearest(name, known)
+            raise NotFound("unknown-run", f"there is no run {name}", hint)
         return name
     here = attempt_here(ctx)
     if here is not None:
@@ -166,7 +179,7 @@ def resolve_run(ctx: Context, name: str | None, *, must_exist: bool = True) -> s
         raise NotFound(
             "no-run",
             "this repository has no run yet",
-            "start one: git baton run CHANGE --agent NAME --verify CMD",
+            not_taken_over(ctx) or "start one: git baton run CHANGE --agent NAME --verify CMD",
         )
     raise UsageError(
         "which-run", "which run is meant?", f"name one of: {', '.join(active or sorted(every))}"
@@ -249,9 +262,8 @@ def resolve_attempt(
         try:
             run = resolve_run(ctx, None)
         except NotFound:
-            raise NotFound(
-                "unknown-attempt", f"there is no attempt {text}", "see `git baton list`"
-            ) from None
+            hint = not_taken_over(ctx) or "see `git baton list`"
+            raise NotFound("unknown-attempt", f"there is no attempt {text}", hint) from None
     ticket, number = parse_attempt(text)
     loaded = runs.load(ctx.repo, run)
     found = loaded.state.plan.ticket(ticket)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import asdict, replace
@@ -16,7 +17,7 @@ from gitbaton.engine import advance, contract, integrate, observe, prepare, star
 from gitbaton.engine.batch import Outlook, compose
 from gitbaton.engine.context import Context, known_run, require_outside, resolve_run
 from gitbaton.engine.remains import last_red_check
-from gitbaton.errors import Refused, UsageError
+from gitbaton.errors import Busy, Refused, UsageError
 from gitbaton.evidence.prepare import worktree_root
 from gitbaton.git import worktree
 from gitbaton.model.action import ActionBatch, Dispatch, LeaseTerms, ResolveMerge
@@ -31,6 +32,7 @@ from gitbaton.rules.state import record, with_intent, with_live
 from gitbaton.store import runs
 
 MOST_CAPACITY = 64
+_A_MOMENT = 3.0  # seconds
 
 
 def actions(
@@ -103,10 +105,10 @@ def next_batch(
 
 
 def _await_plan(ctx: Context, run: str) -> None:
-    """Wait while another process brings the plan to the integration branch for the first time:
-    before that there is nothing to claim."""
+    """Wait a moment while another process brings the plan to the integration branch for the first
+    time: before that there is nothing to claim."""
     if not _has_its_plan(runs.load(ctx.repo, run).state.run):
-        with advance.exclusively(ctx, run):
+        with suppress(Busy), advance.integration_lock(ctx, run).acquire(timeout=_A_MOMENT):
             pass
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import msgspec
 
-from gitbaton.engine.context import LOG, Context, resolve_attempt, resolve_run
+from gitbaton.engine.context import (
+    LOG,
+    Context,
+    not_taken_over,
+    resolve_attempt,
+    resolve_run,
+)
 from gitbaton.engine.view import (
     FOREIGN,
     AttemptView,
@@ -23,7 +30,7 @@ from gitbaton.model.ids import assignment_id, natural_key
 from gitbaton.model.packet import Packet
 from gitbaton.model.receipt import Statement
 from gitbaton.model.root import RootTarget
-from gitbaton.model.run import Attempt, Event, Note
+from gitbaton.model.run import INTENT, Attempt, Event, Note
 from gitbaton.rules.frontier import exhausted
 from gitbaton.store import runs
 
@@ -105,6 +112,7 @@ def status(ctx: Context, run_name: str | None, *, all_attempts: bool = False) ->
             branch=None,
             commit=None,
             tickets=Counts(),
+            warnings=tuple(filter(None, (not_taken_over(ctx),))),
         )
     _, record, live = runs.load_live(ctx.repo, run)
     attempts = list(live.attempts.values())
@@ -164,14 +172,14 @@ def list_runs(ctx: Context) -> RunList:
 
 
 def log(ctx: Context, run_name: str | None, limit: int | None = None) -> Log:
-    """The transitions of a run, newest first."""
+    """The transitions of a run, newest first; an intent only while nothing has come of it."""
     run = resolve_run(ctx, run_name)
-    events: list[EventView] = []
-    for entry in runs.log(ctx.repo, run):
-        if limit is not None and len(events) >= limit:
-            break
-        events.append(_event(entry))
-    return Log(run=run, events=tuple(events))
+    told = (
+        _event(entry)
+        for at, entry in enumerate(runs.log(ctx.repo, run))
+        if at == 0 or not entry.event.event.endswith(INTENT)
+    )
+    return Log(run=run, events=tuple(islice(told, limit)))
 
 
 def show(ctx: Context, what: str | None) -> Show:

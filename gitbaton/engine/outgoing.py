@@ -14,8 +14,9 @@ from gitbaton.engine.context import Context
 from gitbaton.engine.health import Check, guarded
 from gitbaton.errors import BatonError
 from gitbaton.evidence import signature
-from gitbaton.evidence.at_hand import TRACKED, refs_of
+from gitbaton.evidence.at_hand import refs_of
 from gitbaton.git import objects, refs, remote
+from gitbaton.model import layout
 from gitbaton.model.run import RunRecord
 from gitbaton.store import runs
 
@@ -97,7 +98,7 @@ def pushes(ctx: Context) -> Iterator[Check]:
 
 def _remote(ctx: Context, name: str, local: dict[str, str]) -> Check:
     title = f"remote {name}"
-    tracked = f"{TRACKED}{name}/"
+    tracked = f"{layout.TRACKED}{name}/"
     fetched = ctx.repo.config_all("remote.").get(f"remote.{name}.fetch", [])
     if not any(tracked in value for value, _ in fetched):
         said = "not known which evidence is there: its refs are not fetched (git baton init)"

@@ -17,6 +17,7 @@ from gitbaton.engine.context import Context
 from gitbaton.errors import BatonError
 from gitbaton.git import remote
 from gitbaton.git.repo import Repository
+from gitbaton.model import layout
 
 DISPLAY_REF = "refs/notes/baton/*"
 
@@ -51,7 +52,7 @@ def init(ctx: Context, *, with_hooks: bool = False) -> Changes:
     notes; `hooks.install` as well ``with_hooks``. Idempotent."""
     changes: list[str] = []
     for name in remote.remotes(ctx.repo):
-        refspec = f"+refs/baton/*:refs/baton-remote/{name}/*"
+        refspec = f"+refs/baton/*:{layout.TRACKED}{name}/*"
         if remote.add_fetch_refspec(ctx.repo, name, refspec):
             changes.append(f"git config --add remote.{name}.fetch '{refspec}'")
     key = "notes.displayRef"

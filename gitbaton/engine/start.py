@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gitbaton.engine import source, trust
-from gitbaton.engine.context import Context, known_run
+from gitbaton.engine.context import Context, known_run, not_taken_over
 from gitbaton.errors import Conflict, Refused, RepositoryError, UsageError
 from gitbaton.evidence.prepare import worktree_root
 from gitbaton.git import checkout, objects, process, refs, remote
+from gitbaton.model import layout
 from gitbaton.model.ids import run_id
 from gitbaton.model.plan import Order, Unit
 from gitbaton.model.run import Base, Event, RunRecord, RunState
@@ -61,6 +62,7 @@ def start(
     run = run_of_change(ctx, change, project)
     if known_run(ctx, run):
         return run
+    _require_nowhere_else(ctx, run)
     commands = usable(checks) or usable(ctx.settings.verify)
     if not commands:
         raise Refused(
@@ -96,6 +98,19 @@ def start(
         if not known_run(ctx, run):
             raise
     return run
+
+
+def _require_nowhere_else(ctx: Context, run: str) -> None:
+    """Refuse to begin anew what was done elsewhere and only fetched from there: two records under
+    one name are what audit takes for a forgery."""
+    for ref in refs.list_refs(ctx.repo, layout.TRACKED):
+        remote_name, _, name = ref.removeprefix(layout.TRACKED).partition("/runs/")
+        if name == run:
+            raise Refused(
+                "run-elsewhere",
+                f"{run} has been run elsewhere: its record was fetched from {remote_name}",
+                not_taken_over(ctx) or "",
+            )
 
 
 def usable(checks: Sequence[str]) -> tuple[str, ...]:

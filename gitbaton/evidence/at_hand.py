@@ -21,8 +21,6 @@ from gitbaton.model import layout
 from gitbaton.model.ids import is_run_id
 from gitbaton.store import runs
 
-TRACKED = "refs/baton-remote/"
-"""Below it, by remote: what was fetched."""
 _CLAIM = re.compile(r"^Baton-Run: *(\S+)$", re.MULTILINE)
 _NONCE = re.compile(r"^Baton-Nonce: ", re.MULTILINE)
 
@@ -47,7 +45,7 @@ class States:
         self._loaded: dict[str, runs.Loaded | BatonError] = {}
         self.tips: dict[str, str] = {}
         if fetched:
-            for ref, oid in refs.list_refs(repo, TRACKED).items():
+            for ref, oid in refs.list_refs(repo, layout.TRACKED).items():
                 remote, _, run = ref.rpartition("/runs/")
                 if remote:
                     self.tips[run] = oid

@@ -17,7 +17,7 @@ import msgspec
 
 from gitbaton.config import Settings
 from gitbaton.errors import BatonError
-from gitbaton.evidence.at_hand import TRACKED, States, named_run, refs_of
+from gitbaton.evidence.at_hand import States, named_run, refs_of
 from gitbaton.evidence.covered import Coverage
 from gitbaton.evidence.globs import glob_match
 from gitbaton.git import history, objects, refs
@@ -31,7 +31,11 @@ from gitbaton.store import runs
 OWN = ("refs/baton/", "refs/notes/baton/")
 """What only git-baton writes, and what a server keeps from being rewritten."""
 _BRANCHES = "refs/heads/"
-_HELP = "land it from a run, or have an allowed signer sign it: git commit --amend -S"
+_HELP = (
+    "land it from a run, or have an allowed signer sign it by ssh (gpg.format ssh): "
+    "git commit --amend -S"
+)
+_FIRST = "what was there before any run is pushed before baton.protect is set, or with --no-verify"
 
 
 class Update(NamedTuple):
@@ -109,7 +113,9 @@ class _Guard:
                 continue
             elif run is not None or protected:
                 yield from self._judged(update, run, protected)
-            elif not update.ref.startswith(TRACKED) and objects.resolve(self.repo, update.new):
+            elif not update.ref.startswith(layout.TRACKED) and objects.resolve(
+                self.repo, update.new
+            ):
                 ordinary.append(update)
         if ordinary:
             yield from self._ordinary(ordinary)
@@ -214,7 +220,7 @@ class _Guard:
         name = self.remote or "REMOTE"
         if self.quarantined:
             return f"push it along: git push REMOTE ... {' '.join(refs_of(run))}"
-        return f"fetch it: git fetch {name} '+refs/baton/*:{TRACKED}{name}/*'"
+        return f"fetch it: git fetch {name} '+refs/baton/*:{layout.TRACKED}{name}/*'"
 
     # --- protected branches --------------------------------------------------------------------
 
@@ -237,7 +243,8 @@ class _Guard:
         for oid, problems in left.items():
             if not self._signed(listed[oid]):
                 run_named = named_run(listed[oid])
-                yield from self._refused(update.ref, oid, problems, run_named, _HELP)
+                help_ = _HELP if update.old else _FIRST
+                yield from self._refused(update.ref, oid, problems, run_named, help_)
         if listed:
             yield from self._by_hand(update, new)
 
@@ -306,7 +313,7 @@ class _Guard:
         """Only commits that say that git-baton made them are looked at."""
         known_refs: list[str] = []
         if self.quarantined:
-            others = [f"--exclude={prefix}*" for prefix in (*OWN, TRACKED)]
+            others = [f"--exclude={prefix}*" for prefix in (*OWN, layout.TRACKED)]
             known_refs = [*others, "--all"]
         elif self.remote:
             known_refs = [f"--remotes={self.remote}"]

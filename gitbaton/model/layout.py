@@ -50,6 +50,8 @@ MERGED_SIGNATURE = "merged.sig"
 
 RUNS = "refs/baton/runs/"
 NOTES = "refs/notes/baton/"
+TRACKED = "refs/baton-remote/"
+"""Below it, by remote: what was last fetched."""
 
 
 def run_ref(run: str) -> str:

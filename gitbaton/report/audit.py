@@ -54,7 +54,7 @@ def _numbers(run: RunAudit) -> list[str]:
     if run.unanchored:
         beyond = f"{run.unanchored} of them after the last anchor"
     else:
-        beyond = "all of them anchored"
+        beyond = "all of them anchored, or seen by an earlier audit"
     numbers = [
         f"{plural(run.transitions, 'transition')} ({beyond})",
         plural(run.receipts, "receipt"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gitbaton.model.run import INTENT
 from gitbaton.model.transitions import TERMINAL, WORKING
 from gitbaton.report import style, text
 from gitbaton.report.lines import ago, clean, duration, plural, table, wrapped
@@ -172,11 +171,10 @@ def runs(listed: RunList) -> str:
 
 
 def log(log: Log) -> str:
-    """The events of a run, one line each; an intent only while nothing has come of it."""
+    """The events of a run, one line each."""
     rows = [
         (style.dim(style.short(e.oid)), ago(e.at), clean(e.session or ""), clean(e.message))
-        for at, e in enumerate(log.events)
-        if at == 0 or not e.event.endswith(INTENT)
+        for e in log.events
     ]
     return style.joined(table(rows))
 

@@ -370,8 +370,10 @@ def test_log_is_the_commit_chain(project: Project, first: Json) -> None:
     project.do(first)
     project.reconcile(first)
     events = project.baton("log", "-n", "100")["events"]
-    chain = project.git("log", "--first-parent", "--format=%H", f"refs/baton/runs/{CHANGE}")
-    assert [e["oid"] for e in events] == chain.split()
+    listed = "--format=%H %(trailers:key=Baton-Event,valueonly,separator=%x20)"
+    chain = project.git("log", "--first-parent", listed, f"refs/baton/runs/{CHANGE}")
+    done = [line.split()[0] for line in chain.splitlines() if not line.endswith("-intent")]
+    assert [e["oid"] for e in events] == done
     kinds = [e["event"] for e in reversed(events)]
     assert kinds[0] == "start"
     assert [k for k in kinds if k in ("claim", "seal", "integrate")][:3] == [
