@@ -167,8 +167,10 @@ def _dirt(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> str | None:
     """What would be lost with the files of a worktree, if anything."""
     top = Path(attempt.worktree)
     try:
-        if (checkout.place_of(top).git_dir / "locked").exists():
-            return f"{top} is locked"
+        locked = checkout.place_of(top).git_dir / "locked"
+        if locked.exists():
+            interrupted = locked.read_text(errors="replace").strip() in worktree.INTERRUPTED
+            return None if interrupted else f"{top} is locked"
         entries = checkout.status(top, fresh_index=True).entries
     except BatonError:
         return None  # half removed or deleted by hand: `worktree.remove` finishes or refuses it

@@ -13,6 +13,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pygit2
@@ -95,7 +96,10 @@ def cas(
         except (_NotLocked, pygit2.GitError, OSError) as error:
             repo.reopen()  # after a failed deletion libgit2 believes that it took place
             if not isinstance(error, _NotLocked) and read(repo, ref) == new:
-                return  # set, and failed only in what comes after
+                if ours:  # set, and failed only in what comes after: taking the lock away
+                    with suppress(OSError):
+                        _lock_path(repo, ref).unlink()
+                return
             lock = _held_lock(repo, ref)
             _explain(repo, ref, old, new, error, locked=lock is not None)
             if ours and lock is not None and remove_leftover_lock(repo, str(lock), QUIET):

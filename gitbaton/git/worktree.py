@@ -26,6 +26,8 @@ from gitbaton.git.repo import Repository
 
 _MAKING = "initializing"  # git's own word for it
 _REMOVING = "removing"
+INTERRUPTED = (_MAKING, _REMOVING)
+"""Reasons of a lock that say: whoever made or removed this worktree did not get to its end."""
 _AWAY = "move it away, or have worktrees elsewhere: git config baton.worktreeDir FOLDER"
 
 
@@ -82,7 +84,7 @@ def remove(repo: Repository, path: Path, force: bool, *, recorded: bool = False)
     if not is_ours(repo, path, recorded=recorded):
         raise Refused("not-a-worktree", f"{path} is no worktree of this repository", _AWAY)
     records = _records_at(repo, real)
-    interrupted = any(info.locked in (_MAKING, _REMOVING) for info in records)
+    interrupted = any(info.locked in INTERRUPTED for info in records)
     if not force and not interrupted:
         _require_removable(path, records)
     with process.file_errors("worktree-failed", f"{path} cannot be removed"):
@@ -173,10 +175,11 @@ def _make(repo: Repository, path: Path, head: str, commit: str, *, sparse: bool)
     settings = ("-c", "submodule.recurse=false") if sparse else checkout.EXACT
     try:
         process.git([*checkout.NO_HOOKS, *settings, "read-tree", "-m", "-u", commit], real)
+        with process.file_errors("worktree-failed", f"no worktree could be made at {path}"):
+            (git_dir / "locked").unlink()
     except RepositoryError:
         remove(repo, real, force=True)
         raise
-    (git_dir / "locked").unlink()
 
 
 def _new_record(repo: Repository, real: Path, head: str, sparse: bool) -> Path:
