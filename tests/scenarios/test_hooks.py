@@ -428,7 +428,10 @@ def test_pre_commit_can_call_git_baton_itself(
     assert "no state of that run is here" in _refused(project, "origin", "trunk")
 
 
-def test_under_lefthook_the_lines_to_add_are_printed(project: Project, server: Path) -> None:
+def test_under_lefthook_the_lines_to_add_are_printed(
+    project: Project, server: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     lefthook = shutil.which("lefthook")
     if lefthook is None:
         pytest.skip("lefthook is not installed")
