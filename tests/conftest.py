@@ -6,9 +6,12 @@ import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from gitbaton.git.process import set_fsync
 
 _GLOBAL = """\
 [user]
@@ -40,6 +43,13 @@ def pytest_configure(config: pytest.Config) -> None:
         GIT_CONFIG_GLOBAL=str(home / ".gitconfig"),
         GIT_CONFIG_NOSYSTEM="1",
     )
+
+
+@pytest.fixture(autouse=True)
+def _syncing() -> Iterator[None]:
+    """What a test's repository says of syncing holds for no other test of the process."""
+    yield
+    set_fsync(True)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from gitbaton.engine.context import Context
 from gitbaton.errors import BatonError, Busy, Conflict, Refused
 from gitbaton.evidence.examine import named
 from gitbaton.evidence.ticks import ticked_keys
-from gitbaton.git import checked_out, checkout, objects, refs, worktree
+from gitbaton.git import ancestry, checked_out, checkout, durable, objects, refs, worktree
 from gitbaton.lock import Lock
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.run import INTENT, Advance, Event, Land, Merged, PlanSource, Recorded, RunState
@@ -125,7 +125,7 @@ def _carry_out(
     event: Event,
 ) -> runs.Loaded:
     _require_movable(ctx, run, intent)
-    objects.sync_commits(ctx.repo, _made(intent))
+    durable.sync_commits(ctx.repo, _made(intent))
     ctx.transact(run, begin)
     try:
         _move_branch(ctx, run, intent)
@@ -162,7 +162,7 @@ def _is_moved(ctx: Context, run: str, intent: Advance | Land) -> bool:
     tip = refs.read(ctx.repo, intent.branch)
     if tip is None or not objects.exists(ctx.repo, intent.new):
         return False
-    chain = objects.first_parent_chain(ctx.repo, tip, intent.old)
+    chain = ancestry.first_parent_chain(ctx.repo, tip, intent.old)
     moved = any(commit.oid == intent.new for commit in chain)
     there = intent.worktree is not None and Path(intent.worktree).is_dir()
     if intent.worktree is not None and there and (moved or tip == intent.old):

@@ -21,7 +21,7 @@ from gitbaton.evidence.anchors import Mention, Witness
 from gitbaton.evidence.audit import Place, audit_run
 from gitbaton.evidence.covered import policy_of
 from gitbaton.evidence.recompute import Recomputer
-from gitbaton.git import objects, refs, remote
+from gitbaton.git import ancestry, refs, remote
 from gitbaton.model import layout
 from gitbaton.model.audit import AuditReport, Problem, RunAudit
 from gitbaton.model.ids import run_id
@@ -98,7 +98,7 @@ def _oldest(ctx: Context, commits: Sequence[str]) -> str:
     """The commit that most of the others descend from."""
     oldest = commits[0]
     for commit in commits[1:]:
-        if objects.is_ancestor(ctx.repo, commit, oldest):
+        if ancestry.is_ancestor(ctx.repo, commit, oldest):
             oldest = commit
     return oldest
 
@@ -128,7 +128,7 @@ def _protected(ctx: Context, places: Iterable[Place]) -> Iterator[Problem]:
 
 def _contains(ctx: Context, tip: str, base: str) -> bool:
     try:
-        return objects.is_ancestor(ctx.repo, base, tip)
+        return ancestry.is_ancestor(ctx.repo, base, tip)
     except BatonError:  # there is no such base: a problem of its run
         return False
 

@@ -13,7 +13,7 @@ from gitbaton.engine.merging import TicketMerge
 from gitbaton.engine.prepare import tasks_path_of
 from gitbaton.errors import Refused
 from gitbaton.evidence.examine import named, require_scope
-from gitbaton.git import objects
+from gitbaton.git import ancestry, objects
 from gitbaton.model import codec
 from gitbaton.model.packet import Packet
 from gitbaton.model.run import Attempt
@@ -58,10 +58,10 @@ def _undone(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> list[str]:
     repo, sealed = ctx.repo, attempt.sealed.commit
     before: str | None = attempt.base_commit
     if attempt.resolved_commit is not None:
-        before = objects.merge_base(repo, attempt.resolved_commit, attempt.base_commit)
+        before = ancestry.merge_base(repo, attempt.resolved_commit, attempt.base_commit)
     elif loaded.state.run.tip == before:
         return []
-    taken_in = objects.merge_base(repo, loaded.state.run.tip, sealed)
+    taken_in = ancestry.merge_base(repo, loaded.state.run.tip, sealed)
     if before is None or taken_in is None or taken_in == before:
         return []
     return sorted(

@@ -21,7 +21,7 @@ from gitbaton.errors import BatonError, Refused
 from gitbaton.evidence import slots
 from gitbaton.evidence.examine import printable
 from gitbaton.evidence.prepare import within
-from gitbaton.git import checkout, objects, refs, worktree
+from gitbaton.git import ancestry, checkout, refs, worktree
 from gitbaton.model import layout
 from gitbaton.model.action import Skipped
 from gitbaton.model.run import Attempt
@@ -191,7 +191,7 @@ def _is_kept(ctx: Context, loaded: runs.Loaded, attempt: Attempt, tip: str) -> b
     """Whether the commits of the branch are integrated, or kept by the state as sealed."""
     if attempt.sealed is not None and attempt.sealed.commit == tip:
         return True
-    return objects.is_ancestor(ctx.repo, tip, loaded.state.run.tip)
+    return ancestry.is_ancestor(ctx.repo, tip, loaded.state.run.tip)
 
 
 def _drop_branch(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> None:

@@ -131,11 +131,11 @@ def known_run(ctx: Context, name: str) -> bool:
     return is_run_id(name) and refs.read(ctx.repo, layout.run_ref(name)) is not None
 
 
-def not_taken_over(ctx: Context) -> str | None:
-    """How to take over a run that was only fetched; None if there is none."""
+def not_taken_over(ctx: Context, wanted: str | None = None) -> str | None:
+    """How to take over ``wanted``, or any run, if it was only fetched; None if it was not."""
     for ref in refs.list_refs(ctx.repo, layout.TRACKED):
-        remote, _, run = ref.removeprefix(layout.TRACKED).partition("/runs/")
-        if run:
+        remote, run = layout.fetched(ref) or ("", "")
+        if run and wanted in (None, run):
             return (
                 f"{run} was only fetched from {remote}; to have it here: git fetch {remote} "
                 "'refs/baton/*:refs/baton/*' 'refs/notes/baton/*:refs/notes/baton/*'"

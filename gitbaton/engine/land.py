@@ -17,7 +17,7 @@ from gitbaton.engine.update import Moved, require_green, with_plan_text
 from gitbaton.errors import Refused
 from gitbaton.evidence.at_hand import refs_of
 from gitbaton.evidence.examine import named
-from gitbaton.git import merge, objects, refs, remote, worktree
+from gitbaton.git import ancestry, merge, objects, refs, remote, worktree
 from gitbaton.model.run import Event, Land, Recorded, RunRecord
 from gitbaton.store import runs
 
@@ -81,11 +81,11 @@ def _land(ctx: Context, loaded: runs.Loaded, target: str, no_ff: bool) -> Moved:
     old = refs.read(ctx.repo, target)
     assert old is not None
     onto = advance.short(target)
-    if objects.is_ancestor(ctx.repo, tip, old):
+    if ancestry.is_ancestor(ctx.repo, tip, old):
         return Moved(run=run, onto=onto, commit=old, checked=False, fast_forward=False, moved=False)
     receipts: dict[str, str] = {}
     record = None
-    new, fast_forward = tip, not no_ff and objects.is_ancestor(ctx.repo, old, tip)
+    new, fast_forward = tip, not no_ff and ancestry.is_ancestor(ctx.repo, old, tip)
     if not fast_forward:
         new, receipts = _merge(ctx, loaded, target, old)
         record = Recorded(commit=new, kind="land", onto=target)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from gitbaton.engine.context import Context
 from gitbaton.evidence import ticks
 from gitbaton.evidence.examine import printable
-from gitbaton.git import merge, objects, odb, refs
+from gitbaton.git import ancestry, merge, objects, odb, refs
 from gitbaton.model.run import Attempt
 from gitbaton.store import runs
 
@@ -93,9 +93,9 @@ def _warn_of_later(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> None:
     """Name the commits that the branch got after the seal: they are not part of the merge."""
     assert attempt.sealed is not None
     tip, sealed = refs.read(ctx.repo, attempt.branch), attempt.sealed.commit
-    if tip is None or tip == sealed or not objects.is_ancestor(ctx.repo, sealed, tip):
+    if tip is None or tip == sealed or not ancestry.is_ancestor(ctx.repo, sealed, tip):
         return
-    chain = [c.oid for c in objects.first_parent_chain(ctx.repo, tip, sealed)]
+    chain = [c.oid for c in ancestry.first_parent_chain(ctx.repo, tip, sealed)]
     names = ", ".join(oid[:12] for oid in chain[:5]) + (" ..." if len(chain) > 5 else "")
     ctx.warn(
         f"{loaded.state.run.id}/{attempt.id} is integrated as sealed at {sealed[:12]}, "

@@ -15,7 +15,7 @@ from gitbaton.engine.health import Check, guarded
 from gitbaton.errors import BatonError
 from gitbaton.evidence import signature
 from gitbaton.evidence.at_hand import refs_of
-from gitbaton.git import objects, refs, remote
+from gitbaton.git import ancestry, refs, remote
 from gitbaton.model import layout
 from gitbaton.model.run import RunRecord
 from gitbaton.store import runs
@@ -139,7 +139,7 @@ def _partial(ctx: Context, name: str, run: str, here: str, there: str | None) ->
     ref, commit = work
     if known is None:
         return f"it has {ref} at {commit[:12]}, but not the state of {run}"
-    if not objects.is_ancestor(ctx.repo, commit, known.tip):
+    if not ancestry.is_ancestor(ctx.repo, commit, known.tip):
         return f"it has {ref} at {commit[:12]}, which the state of {run} there does not know"
     return ""
 
@@ -154,7 +154,7 @@ def _work_at(ctx: Context, name: str, record: RunRecord) -> tuple[str, str] | No
     target = record.base.ref.removeprefix("refs/heads/")
     landed = refs.read(ctx.repo, prefix + target)
     integrated = record.tip != record.base.commit
-    if landed and integrated and objects.is_ancestor(ctx.repo, record.tip, landed):
+    if landed and integrated and ancestry.is_ancestor(ctx.repo, record.tip, landed):
         return target, record.tip
     return None
 
@@ -164,5 +164,5 @@ def _same_chain(ctx: Context, one: str, other: str) -> bool:
     return any(
         commit.oid == old
         for new, old in ((one, other), (other, one))
-        for commit in objects.first_parent_chain(ctx.repo, new, None)
+        for commit in ancestry.first_parent_chain(ctx.repo, new, None)
     )

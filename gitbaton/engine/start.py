@@ -15,7 +15,6 @@ from gitbaton.engine.context import Context, known_run, not_taken_over
 from gitbaton.errors import Conflict, Refused, RepositoryError, UsageError
 from gitbaton.evidence.prepare import worktree_root
 from gitbaton.git import checkout, objects, process, refs, remote
-from gitbaton.model import layout
 from gitbaton.model.ids import run_id
 from gitbaton.model.plan import Order, Unit
 from gitbaton.model.run import Base, Event, RunRecord, RunState
@@ -103,14 +102,9 @@ def start(
 def _require_nowhere_else(ctx: Context, run: str) -> None:
     """Refuse to begin anew what was done elsewhere and only fetched from there: two records under
     one name are what audit takes for a forgery."""
-    for ref in refs.list_refs(ctx.repo, layout.TRACKED):
-        remote_name, _, name = ref.removeprefix(layout.TRACKED).partition("/runs/")
-        if name == run:
-            raise Refused(
-                "run-elsewhere",
-                f"{run} has been run elsewhere: its record was fetched from {remote_name}",
-                not_taken_over(ctx) or "",
-            )
+    taking_over = not_taken_over(ctx, run)
+    if taking_over is not None:
+        raise Refused("run-elsewhere", f"{run} has been run elsewhere", taking_over)
 
 
 def usable(checks: Sequence[str]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from gitbaton.engine.proof import Proof, prove
 from gitbaton.errors import Refused
 from gitbaton.evidence import ticks
 from gitbaton.evidence.examine import named
-from gitbaton.git import merge, objects, refs
+from gitbaton.git import ancestry, merge, objects, refs
 from gitbaton.model.run import Event, Recorded, RunState
 from gitbaton.rules.revise import resolved_by_receipt
 from gitbaton.rules.state import with_live
@@ -79,7 +79,7 @@ def merge_base_branch(ctx: Context, run: str) -> Moved:
             f"the base branch {advance.short(record.base.ref)} is gone",
             "bring it back; it is what the run started from",
         )
-    if objects.is_ancestor(ctx.repo, base, record.tip):
+    if ancestry.is_ancestor(ctx.repo, base, record.tip):
         return Moved(
             run=run, onto=onto, commit=record.tip, checked=False, fast_forward=False, moved=False
         )
@@ -135,7 +135,7 @@ def _accept(ctx: Context, loaded: runs.Loaded, foreign: str) -> Moved:
     """Check the foreign tip and record every commit up to it."""
     record = loaded.state.run
     onto = advance.short(record.branch)
-    chain = [c.oid for c in objects.first_parent_chain(ctx.repo, foreign, record.tip)]
+    chain = [c.oid for c in ancestry.first_parent_chain(ctx.repo, foreign, record.tip)]
     if not chain or objects.commit_info(ctx.repo, chain[-1]).parents[:1] != (record.tip,):
         raise Refused(
             "foreign-mutation",

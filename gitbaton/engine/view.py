@@ -15,7 +15,7 @@ from gitbaton.engine.context import Context
 from gitbaton.engine.observe import sightings_of
 from gitbaton.engine.presence import has_lost_its_runner
 from gitbaton.errors import BatonError
-from gitbaton.git import checkout, objects, refs
+from gitbaton.git import ancestry, checkout, refs
 from gitbaton.model.ids import assignment_id
 from gitbaton.model.run import Attempt, Failure, Live, RunRecord, Usage
 from gitbaton.model.transitions import AttemptState
@@ -106,7 +106,7 @@ def is_seen_landed(ctx: Context, record: RunRecord) -> bool:
     tip = refs.read(ctx.repo, record.base.ref)
     if tip is None:
         return False
-    chain = objects.first_parent_chain(ctx.repo, tip, record.base.commit)
+    chain = ancestry.first_parent_chain(ctx.repo, tip, record.base.commit)
     recent = islice(chain, LOOK_BACK)
     return any(record.tip in (commit.oid, *commit.parents) for commit in recent)
 
@@ -116,7 +116,7 @@ def has_landed(ctx: Context, record: RunRecord) -> bool:
     ancestry, since a target may have moved on."""
     targets = {record.base.ref, *(r.onto for r in record.recorded if r.kind == "land")}
     tips = (refs.read(ctx.repo, ref) for ref in targets if ref)
-    return any(tip and objects.is_ancestor(ctx.repo, record.tip, tip) for tip in tips)
+    return any(tip and ancestry.is_ancestor(ctx.repo, record.tip, tip) for tip in tips)
 
 
 def counts_of(live: Live) -> Counts:

@@ -20,7 +20,7 @@ from gitbaton.evidence import examine as examination
 from gitbaton.evidence import seal as sealing
 from gitbaton.evidence import statement
 from gitbaton.evidence.checks import OnOutput, require_green
-from gitbaton.git import objects
+from gitbaton.git import durable
 from gitbaton.model.ids import AttemptId, assignment_id
 from gitbaton.model.packet import Packet
 from gitbaton.model.receipt import CheckResult, Predicate, SealedIn
@@ -191,33 +191,66 @@ def seal(
     attempt, packet = _contract(ctx, run, attempt_id)
     _require_sealable(ctx, run, attempt, secret)
     loaded = runs.load(ctx.repo, run)
-    examined = examination.examine(
-        ctx.repo,
-        attempt,
-        packet,
-        ctx.settings,
-        prepared=prepare.recorded_paths(ctx, run, attempt_id, prepare.PREPARED),
-        made_by_checks=prepare.recorded_paths(ctx, run, attempt_id, prepare.CHECKED),
-        tasks_paths=(prepare.tasks_path_of(ctx, loaded),),
-        integrated=loaded.state.run.tip,
-    )
+    examined = _examine(ctx, loaded, attempt, packet)
     for warning in examined.warnings:
         ctx.warn(warning)
     again = _sealed_before(ctx, loaded, attempt, examined.commit, followups, findings)
     if again is not None:
         return again
     trust.require_ready(ctx)
-    objects.sync_objects(ctx.repo, examined.commit, attempt.base_commit)
+    durable.sync_objects(ctx.repo, examined.commit, attempt.base_commit)
+    made = _make(ctx, run, attempt, packet, examined, followups, findings, on_output)
+    texts = {made.sealed.commit: made.receipt} if noted else {}
+    again = _record(ctx, run, attempt_id, secret, made, followups, findings, texts)
+    return again or _result(run, attempt_id, made.sealed, statement.parse(made.receipt).predicate)
+
+
+class _Made(NamedTuple):
+    """A receipt as it is about to be recorded."""
+
+    sealed: Sealed
+    receipt: bytes
+    signature: bytes | None
+
+
+def _examine(
+    ctx: Context, loaded: runs.Loaded, attempt: Attempt, packet: Packet
+) -> examination.Examined:
+    """The commit to be sealed, judged with what this machine knows of the worktree."""
+    run = loaded.state.run.id
+    return examination.examine(
+        ctx.repo,
+        attempt,
+        packet,
+        ctx.settings,
+        prepared=prepare.recorded_paths(ctx, run, attempt.id, prepare.PREPARED),
+        made_by_checks=prepare.recorded_paths(ctx, run, attempt.id, prepare.CHECKED),
+        tasks_paths=(prepare.tasks_path_of(ctx, loaded),),
+        integrated=loaded.state.run.tip,
+    )
+
+
+def _make(
+    ctx: Context,
+    run: str,
+    attempt: Attempt,
+    packet: Packet,
+    examined: examination.Examined,
+    followups: Sequence[str],
+    findings: Sequence[str],
+    on_output: OnOutput | None,
+) -> _Made:
+    """Run the checks, and make the receipt of what they said, signed if there is a key."""
     checks = sealing.seal_checks(
         ctx.repo,
         attempt,
         packet,
         examined,
         ctx.settings,
-        logs=ctx.attempt_dir(run, attempt_id) / "checks",
+        logs=ctx.attempt_dir(run, attempt.id) / "checks",
         on_output=on_output,
     )
-    remains.keep_checks(ctx, run, attempt_id, checks)
+    remains.keep_checks(ctx, run, attempt.id, checks)
     receipt = sealing.make_receipt(
         run,
         attempt,
@@ -238,18 +271,7 @@ def seal(
         sealed_in=ctx.settings.seal_in,
         sealed_at=ctx.clock.now().stamp,
     )
-    texts = {sealed.commit: receipt} if noted else {}
-    made = _Made(sealed, receipt, signature)
-    again = _record(ctx, run, attempt_id, secret, made, followups, findings, texts)
-    return again or _result(run, attempt_id, sealed, statement.parse(receipt).predicate)
-
-
-class _Made(NamedTuple):
-    """A receipt as it is about to be recorded."""
-
-    sealed: Sealed
-    receipt: bytes
-    signature: bytes | None
+    return _Made(sealed, receipt, signature)
 
 
 def _record(

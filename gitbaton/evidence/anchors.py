@@ -17,7 +17,7 @@ from gitbaton.errors import BatonError
 from gitbaton.evidence import signature, statement
 from gitbaton.evidence.chain import Chain, differing_line, spot
 from gitbaton.evidence.signature import Signers
-from gitbaton.git import history, objects, refs
+from gitbaton.git import ancestry, history, objects, refs
 from gitbaton.git.repo import Repository
 from gitbaton.model.audit import Problem
 from gitbaton.model.ids import is_oid, is_run_id
@@ -156,7 +156,7 @@ class _Branched(NamedTuple):
 
 def _branched(repo: Repository, chain: Chain, state: str) -> _Branched:
     first = state
-    for info in objects.first_parent_chain(repo, state, None):
+    for info in ancestry.first_parent_chain(repo, state, None):
         if info.oid in chain.place:
             return _Branched(info.oid, first)
         first = info.oid

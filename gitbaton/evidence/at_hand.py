@@ -46,9 +46,8 @@ class States:
         self.tips: dict[str, str] = {}
         if fetched:
             for ref, oid in refs.list_refs(repo, layout.TRACKED).items():
-                remote, _, run = ref.rpartition("/runs/")
-                if remote:
-                    self.tips[run] = oid
+                if found := layout.fetched(ref):
+                    self.tips[found[1]] = oid
         self.tips.update(runs.list_runs(repo))
         self.tips.update(arriving)
         self.tips = {run: oid for run, oid in self.tips.items() if is_run_id(run)}

@@ -17,7 +17,7 @@ from gitbaton.evidence.anchors import Witness
 from gitbaton.evidence.chain import spot
 from gitbaton.evidence.covered import Coverage, Policy
 from gitbaton.evidence.recompute import Recomputer
-from gitbaton.git import objects
+from gitbaton.git import ancestry, objects
 from gitbaton.git.repo import Repository
 from gitbaton.model import layout
 from gitbaton.model.audit import Problem, RunAudit
@@ -232,7 +232,7 @@ def _branch(
 
 
 def _first_parents(repo: Repository, tip: str, base: str) -> list[str]:
-    return [info.oid for info in objects.first_parent_chain(repo, tip, base)]
+    return [info.oid for info in ancestry.first_parent_chain(repo, tip, base)]
 
 
 def _commit(loaded: runs.Loaded, coverage: Coverage, oid: str, ref: str) -> Iterator[Problem]:
@@ -267,7 +267,7 @@ def _ref(
     branch are pushed one after the other."""
     beyond: list[str] = []
     try:
-        for info in objects.first_parent_chain(repo, tip, record.base.commit):
+        for info in ancestry.first_parent_chain(repo, tip, record.base.commit):
             if info.oid in known:
                 break
             beyond.append(info.oid)

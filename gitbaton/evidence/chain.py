@@ -18,7 +18,7 @@ import msgspec
 from gitbaton.clock import stamp
 from gitbaton.errors import RepositoryError
 from gitbaton.evidence import steps
-from gitbaton.git import objects
+from gitbaton.git import ancestry, objects
 from gitbaton.git.chain import Walked, walk
 from gitbaton.git.repo import Repository
 from gitbaton.model import codec, layout
@@ -80,7 +80,7 @@ def _damaged(repo: Repository, run: str, tip: str, error: RepositoryError) -> Ch
     """What can be told of a chain in which something cannot be read: how far it goes."""
     infos: list[objects.CommitInfo] = []
     try:
-        infos.extend(objects.first_parent_chain(repo, tip, None))
+        infos.extend(ancestry.first_parent_chain(repo, tip, None))
         at = tip
     except RepositoryError as found:
         at, error = (infos[-1].parents[0] if infos else tip), found
@@ -264,7 +264,7 @@ class _Judge:
     def _keep(self, oid: str) -> None:
         """The commit is kept, and with it the chain of merges that leads to it."""
         try:
-            for info in objects.first_parent_chain(self.repo, oid, None):
+            for info in ancestry.first_parent_chain(self.repo, oid, None):
                 if info.oid in self.kept:
                     return
                 self.kept.add(info.oid)
@@ -273,7 +273,7 @@ class _Judge:
 
     def _contains(self, parent: str, oid: str) -> bool:
         try:
-            return objects.is_ancestor(self.repo, oid, parent)
+            return ancestry.is_ancestor(self.repo, oid, parent)
         except RepositoryError:
             return False
 

@@ -30,7 +30,7 @@ from gitbaton.evidence.receipts import Copies, Judge, Policy
 from gitbaton.evidence.recompute import Recomputer
 from gitbaton.evidence.tested import Tested
 from gitbaton.evidence.trees import Trees
-from gitbaton.git import history, objects
+from gitbaton.git import ancestry, history, objects
 from gitbaton.git.repo import Repository
 from gitbaton.model.audit import Problem
 from gitbaton.model.ids import AttemptId
@@ -157,7 +157,7 @@ class Coverage:
         if known or tip is None:
             return known
         last = self._tested.at(claim)
-        if last is None or last == oid or objects.is_ancestor(self._repo, last, tip):
+        if last is None or last == oid or ancestry.is_ancestor(self._repo, last, tip):
             return []
         said = f"its tree was only tested together with {last}, which {tip} does not contain"
         return [_problem("untested", oid, said)]
@@ -207,7 +207,7 @@ class Coverage:
     def _line(self, tip: str) -> list[str]:
         """The first parents from ``tip`` down to the base, newest first; none if one of them cannot
         be read."""
-        chain = objects.first_parent_chain(self._repo, tip, self._run.base.commit)
+        chain = ancestry.first_parent_chain(self._repo, tip, self._run.base.commit)
         try:
             return [info.oid for info in chain]
         except RepositoryError:

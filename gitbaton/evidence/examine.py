@@ -15,7 +15,7 @@ from gitbaton.config import Settings
 from gitbaton.errors import Refused, RepositoryError
 from gitbaton.evidence.globs import glob_match
 from gitbaton.evidence.prepare import within
-from gitbaton.git import checkout, objects, refs
+from gitbaton.git import ancestry, checkout, objects, refs
 from gitbaton.git.repo import Repository
 from gitbaton.model.packet import Packet
 from gitbaton.model.run import Attempt
@@ -148,7 +148,7 @@ def _require_descent(repo: Repository, attempt: Attempt, tip: str) -> None:
             "commit the work; if nothing had to change, say so: git commit --allow-empty -m 'WHY'",
         )
     for needed in (attempt.base_commit, attempt.resolved_commit):
-        if needed is not None and not objects.is_ancestor(repo, needed, tip):
+        if needed is not None and not ancestry.is_ancestor(repo, needed, tip):
             raise Refused(
                 "not-descended",
                 f"{tip[:12]} does not descend from {needed[:12]}",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gitbaton.errors import RepositoryError
 from gitbaton.evidence import ticks
 from gitbaton.evidence.recompute import Recomputer
-from gitbaton.git import history, objects
+from gitbaton.git import ancestry, history, objects
 from gitbaton.git.history import Listed
 from gitbaton.git.merge import Asked
 from gitbaton.model.plan import Unit
@@ -127,7 +127,7 @@ class _Search:
         """Whether what the run did not make itself is in ``onto`` already: a run covers neither its
         base nor what was merged into it, so a squash must not bring them along."""
         return all(
-            objects.exists(self._repo, oid) and objects.is_ancestor(self._repo, oid, onto)
+            objects.exists(self._repo, oid) and ancestry.is_ancestor(self._repo, oid, onto)
             for oid in self._run.outside(tip)
         )
 

@@ -20,7 +20,7 @@ from gitbaton.errors import BatonError
 from gitbaton.evidence.at_hand import States, named_run, refs_of
 from gitbaton.evidence.covered import Coverage
 from gitbaton.evidence.globs import glob_match
-from gitbaton.git import history, objects, refs
+from gitbaton.git import ancestry, history, objects, refs
 from gitbaton.git.history import Listed
 from gitbaton.git.repo import Repository
 from gitbaton.model import layout
@@ -173,7 +173,7 @@ class _Guard:
     def _descends(self, new: str, old: str) -> bool:
         """By first parents only: a rewritten chain may name the old tip as a further parent."""
         try:
-            chain = objects.first_parent_chain(self.repo, new, None)
+            chain = ancestry.first_parent_chain(self.repo, new, None)
             return any(commit.oid == old for commit in chain)
         except BatonError:
             return False
@@ -243,8 +243,8 @@ class _Guard:
         for oid, problems in left.items():
             if not self._signed(listed[oid]):
                 run_named = named_run(listed[oid])
-                help_ = _HELP if update.old else _FIRST
-                yield from self._refused(update.ref, oid, problems, run_named, help_)
+                hint = _HELP if update.old else _FIRST
+                yield from self._refused(update.ref, oid, problems, run_named, hint)
         if listed:
             yield from self._by_hand(update, new)
 
@@ -340,7 +340,7 @@ class _Guard:
         """The first of the refs that would have ``commit``."""
         for update in updates[:-1]:
             tip = objects.resolve(self.repo, update.new or "")
-            if tip and objects.is_ancestor(self.repo, commit, tip):
+            if tip and ancestry.is_ancestor(self.repo, commit, tip):
                 return update.ref
         return updates[-1].ref
 

@@ -19,7 +19,7 @@ from gitbaton.evidence.checks import OnOutput, require_green, run_checks
 from gitbaton.evidence.examine import NAMED, Examined, printable
 from gitbaton.evidence.signature import Signers, problem_of
 from gitbaton.evidence.slots import verification_worktree
-from gitbaton.git import checkout, objects, refs
+from gitbaton.git import ancestry, checkout, objects, refs
 from gitbaton.git.repo import Repository
 from gitbaton.model import codec
 from gitbaton.model.ids import assignment_id
@@ -296,7 +296,7 @@ def _judge_subject(repo: Repository, attempt: Attempt, parsed: Statement) -> Fai
     if parsed.commit == attempt.base_commit:
         return _rejected("subject commit is the base itself")
     for needed in (attempt.base_commit, attempt.resolved_commit):
-        if needed is not None and not objects.is_ancestor(repo, needed, parsed.commit):
+        if needed is not None and not ancestry.is_ancestor(repo, needed, parsed.commit):
             return _rejected(f"subject commit does not descend from {needed}")
     return None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gitbaton.git import objects
+from gitbaton.git import ancestry, objects
 from gitbaton.git.repo import Repository
 from gitbaton.model.plan import Unit
 from gitbaton.plan import openspec, tasksmd, write
@@ -68,7 +68,7 @@ def met_text(
     """The tasks file that belongs there when a person's branch (commit ``theirs``) meets
     git-baton's ticks (commit ``ours``): the person's text if it was changed on their side, with
     every box ticked that is ticked there by hand or whose ticket is ``resolved``."""
-    base = objects.merge_base(repo, ours, theirs)
+    base = ancestry.merge_base(repo, ours, theirs)
     own = objects.blob_at(repo, ours, tasks)
     person = objects.blob_at(repo, theirs, tasks)
     before = objects.blob_at(repo, base, tasks) if base else None

@@ -16,7 +16,7 @@ from gitbaton.evidence import statement, ticks
 from gitbaton.evidence.claims import Claim
 from gitbaton.evidence.examine import named, printable
 from gitbaton.evidence.recompute import Recomputer
-from gitbaton.git import objects
+from gitbaton.git import ancestry, objects
 from gitbaton.git.merge import Asked
 from gitbaton.model import codec, layout
 from gitbaton.model.audit import Problem
@@ -210,7 +210,7 @@ class Trees:
         return self._merged_up_to(tip) & ticks.ticked_keys(text or b"", self._run.unit)
 
     def _merged_up_to(self, tip: str) -> frozenset[str]:
-        chain = objects.first_parent_chain(self._repo, tip, self._run.base.commit)
+        chain = ancestry.first_parent_chain(self._repo, tip, self._run.base.commit)
         return _tickets(self._claims.get(info.oid) for info in chain)
 
     def _unearned(self, claim: Claim, tasks: str, own: str, other: str) -> Iterator[Problem]:
@@ -235,7 +235,7 @@ class Trees:
         """The units that the run ever had, as far as its history can be read."""
         found: dict[Unit | None, None] = {}
         try:
-            for info in objects.first_parent_chain(self._repo, self._loaded.oid, None):
+            for info in ancestry.first_parent_chain(self._repo, self._loaded.oid, None):
                 data = objects.blob_at(self._repo, info.tree, layout.RUN)
                 found[codec.decode(data or b"", RunRecord).unit] = None
         except (RepositoryError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from gitbaton.git import objects, odb, process
+from gitbaton.git import ancestry, objects, odb, process
 from gitbaton.git.repo import Repository
 
 SETTINGS = {
@@ -60,7 +60,7 @@ def merge(
 ) -> Merge:
     """Merge commit ``theirs`` into commit ``ours``; a scratch directory is made in ``workspace``.
 
-    What is written is not synced yet: `objects.sync_commits` does so when the merge is to count.
+    What is written is not synced yet: `durable.sync_commits` does so when the merge is to count.
     Raises `RepositoryError` when git cannot merge at all (unrelated histories, missing objects), or
     when history or attributes are not those of the commits alone.
     """
@@ -94,7 +94,7 @@ def merge_trees(repo: Repository, asked: Sequence[Asked], workspace: Path) -> li
         sides = [_keeping(repo, a.ours, a.theirs, a.keep) for a in asked]
     alike: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for number, (ours, theirs, _) in enumerate(asked):
-        if sides[number] == theirs and objects.is_near(repo, ours, theirs):
+        if sides[number] == theirs and ancestry.is_near(repo, ours, theirs):
             trees[number] = objects.tree_of(repo, theirs)  # there is nothing to merge it with
             continue
         found = objects.files_named(repo, objects.tree_of(repo, ours), _ATTRIBUTES)
@@ -188,7 +188,7 @@ def _keeping(repo: Repository, ours: str, theirs: str, keep: Sequence[str]) -> s
     """
     mine, other = ({path: objects.entry_at(repo, c, path) for path in keep} for c in (ours, theirs))
     differing = [path for path in keep if mine[path] != other[path]]
-    base = objects.merge_base(repo, ours, theirs) if differing else None
+    base = ancestry.merge_base(repo, ours, theirs) if differing else None
     edits = {
         path: mine[path]
         for path in differing

@@ -9,16 +9,15 @@ text, never abbreviated and never interpreted.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
-from itertools import islice
 from typing import NamedTuple, TypeVar
 
 import pygit2
-from pygit2.enums import ObjectType, SortMode
+from pygit2.enums import ObjectType
 
 from gitbaton.errors import RepositoryError
-from gitbaton.git import odb, process, signing
+from gitbaton.git import odb, signing
 from gitbaton.git.odb import DIRECTORY, EXECUTABLE, FILE, SUBMODULE, Entry
 from gitbaton.git.repo import Repository, clean_name
 
@@ -26,8 +25,6 @@ Edit = bytes | Entry | None
 """New content, an existing object with its mode, or None to delete."""
 
 T = TypeVar("T")
-
-_NEAR = 8  # first parents
 
 
 class CommitInfo(NamedTuple):
@@ -227,38 +224,6 @@ def create_commit(
     return odb.write(repo, ObjectType.COMMIT, data)
 
 
-def is_ancestor(repo: Repository, ancestor: str, descendant: str) -> bool:
-    """Whether ``descendant`` is ``ancestor`` or has it in its history."""
-    if ancestor == descendant or is_near(repo, ancestor, descendant):
-        return True
-    return _graph(repo, lambda handle: handle.descendant_of(descendant, ancestor))
-
-
-def is_near(repo: Repository, ancestor: str, descendant: str) -> bool:
-    """Whether a few first parents lead from one commit to the other. By far most often they do, and
-    libgit2 may look at all that is as old."""
-    try:
-        near = islice(first_parent_chain(repo, descendant, ancestor), _NEAR)
-        return any(ancestor in info.parents for info in near)
-    except RepositoryError:
-        return False
-
-
-def merge_base(repo: Repository, a: str, b: str) -> str | None:
-    """A best common ancestor, or None for unrelated histories."""
-    found = _graph(repo, lambda handle: handle.merge_base(a, b))
-    return str(found) if found else None
-
-
-def first_parent_chain(repo: Repository, tip: str, until: str | None) -> Iterator[CommitInfo]:
-    """Commits from ``tip`` down by first parents, without ``until``; to the root if not met."""
-    oid: str | None = tip
-    while oid is not None and oid != until:
-        info = commit_info(repo, oid)
-        yield info
-        oid = info.parents[0] if info.parents else None
-
-
 def changes(repo: Repository, old: str | None, new: str | None) -> Iterator[Change]:
     """Every path, in tree order, whose object or mode differs between two commits or trees.
 
@@ -325,49 +290,6 @@ def resolve(repo: Repository, revision: str) -> str | None:
         return None
 
 
-def sync_objects(repo: Repository, tip: str, exclude: str) -> None:
-    """Make the objects of ``exclude..tip`` survive a power loss.
-
-    What git writes, for a worker or for us, is not synced by default; a file already on disk costs
-    little to sync again.
-    """
-    if process.fsync_enabled():
-        walker = repo.handle.walk(pygit2.Oid(hex=tip), SortMode.NONE)
-        walker.hide(pygit2.Oid(hex=exclude))
-        sync_commits(repo, [str(commit.id) for commit in walker])
-
-
-def sync_commits(repo: Repository, commits: Iterable[str]) -> None:
-    """The same for ``commits``, with what each has beyond its first parent."""
-    if not process.fsync_enabled():
-        return
-    folder = f"{repo.common_dir}/objects"
-    oids = dict.fromkeys(oid for commit in commits for oid in _new_objects(repo, commit))
-    if odb.sync_files([f"{folder}/{oid[:2]}/{oid[2:]}" for oid in oids]):
-        with os.scandir(f"{folder}/pack") as listing:  # those that are missing are packed
-            odb.sync_files([item.path for item in listing])
-
-
-def _new_objects(repo: Repository, commit: str) -> Iterator[str]:
-    yield commit
-    info = commit_info(repo, commit)
-    old = odb.tree_id(repo, info.parents[0]) if info.parents else None
-    yield from _new_below(repo, old, info.tree)
-
-
-def _new_below(repo: Repository, old: str | None, new: str) -> Iterator[str]:
-    if old == new:
-        return
-    yield new
-    before = odb.names(repo, old) if old else {}
-    for name, (oid, mode) in odb.names(repo, new).items():
-        was = before.get(name)
-        if mode == DIRECTORY:
-            yield from _new_below(repo, was[0] if was and was[1] == DIRECTORY else None, oid)
-        elif mode != SUBMODULE and (was is None or was[0] != oid):
-            yield oid
-
-
 def _commit(repo: Repository, oid: str) -> pygit2.Commit:
     odb.read(repo, oid, ObjectType.COMMIT)
     try:
@@ -403,15 +325,3 @@ def _decoded(raw: bytes, encoding: str) -> str:
         return raw.decode(encoding, errors="surrogateescape")
     except LookupError:
         return raw.decode(errors="surrogateescape")
-
-
-def _graph(repo: Repository, question: Callable[[pygit2.Repository], T]) -> T:
-    """Ask about ancestry, once more on a new handle if packs vanished."""
-    try:
-        return question(repo.handle)
-    except pygit2.GitError:
-        pass
-    try:
-        return question(repo.reopen())
-    except pygit2.GitError as error:
-        raise RepositoryError("missing-object", str(error), "git fsck") from error

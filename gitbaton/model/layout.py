@@ -64,6 +64,12 @@ def notes_ref(run: str) -> str:
     return NOTES + run
 
 
+def fetched(ref: str) -> tuple[str, str] | None:
+    """(remote, run) of the ref of a state that was fetched; None for any other ref."""
+    remote, found, run = ref.removeprefix(TRACKED).rpartition("/runs/")
+    return (remote, run) if found and ref.startswith(TRACKED) else None
+
+
 def path_of(attempt: AttemptId, name: str = "") -> str:
     """The path of one file of an attempt, or of its directory."""
     folder = f"{ticket_folder(attempt.ticket)}/{attempt.number:02d}"

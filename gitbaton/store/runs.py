@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from gitbaton.clock import stamp
 from gitbaton.errors import NotFound, RepositoryError
-from gitbaton.git import objects, refs
+from gitbaton.git import ancestry, objects, refs
 from gitbaton.git.repo import Repository
 from gitbaton.model import layout
 from gitbaton.model.ids import AttemptId
@@ -158,7 +158,7 @@ def list_runs(repo: Repository) -> dict[str, str]:
 
 def log(repo: Repository, run: str) -> Iterator[LogEntry]:
     """The transitions of a run, newest first."""
-    for commit in objects.first_parent_chain(repo, tip(repo, run), None):
+    for commit in ancestry.first_parent_chain(repo, tip(repo, run), None):
         event, nonce = trailers.parse(commit.message)
         yield LogEntry(commit.oid, stamp(commit.committer_time), event, nonce)
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from gitbaton.git import objects, odb
+from gitbaton.git import ancestry, objects, odb
 from gitbaton.git.repo import Repository
 
 Alter = Callable[[bytes], bytes]
@@ -111,7 +111,7 @@ class History:
 
     def __init__(self, repo: Repository, tip: str) -> None:
         self.repo = repo
-        self.oids = [info.oid for info in objects.first_parent_chain(repo, tip, None)][::-1]
+        self.oids = [info.oid for info in ancestry.first_parent_chain(repo, tip, None)][::-1]
 
     def files(self, at: int) -> dict[str, str]:
         """Path -> blob of what the commit at place ``at`` changed."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import RepositoryError
-from gitbaton.git import objects
+from gitbaton.git import ancestry, durable, objects
 from gitbaton.git.odb import EXECUTABLE, FILE, SYMLINK
 from gitbaton.git.repo import Repository, open_repository
 
@@ -150,14 +150,14 @@ def test_ancestry(repo_dir: Path, repo: Repository) -> None:
     )
     merged = new_commit(repo, tree, left, right)
     other = new_commit(repo, tree)
-    assert objects.is_ancestor(repo, right, merged)
-    assert objects.is_ancestor(repo, merged, merged)
-    assert not objects.is_ancestor(repo, merged, right)
-    assert objects.merge_base(repo, left, right) == root
-    assert objects.merge_base(repo, left, other) is None
-    chain = [info.oid for info in objects.first_parent_chain(repo, merged, root)]
+    assert ancestry.is_ancestor(repo, right, merged)
+    assert ancestry.is_ancestor(repo, merged, merged)
+    assert not ancestry.is_ancestor(repo, merged, right)
+    assert ancestry.merge_base(repo, left, right) == root
+    assert ancestry.merge_base(repo, left, other) is None
+    chain = [info.oid for info in ancestry.first_parent_chain(repo, merged, root)]
     assert chain == [merged, left]
-    assert [c.oid for c in objects.first_parent_chain(repo, left, None)] == [left, root]
+    assert [c.oid for c in ancestry.first_parent_chain(repo, left, None)] == [left, root]
 
 
 def test_a_users_revision(repo_dir: Path, repo: Repository) -> None:
@@ -177,7 +177,7 @@ def test_reading_goes_on_while_the_repository_is_repacked(repo_dir: Path, repo: 
         commit(repo_dir, {"g": str(n)})
         git(repo_dir, "repack", "-q", "-a", "-d")
     assert [objects.blob_at(repo, oid, "f") for oid in oids] == [b"0", b"1", b"2", b"3", b"4"]
-    assert objects.is_ancestor(repo, oids[0], oids[-1])
+    assert ancestry.is_ancestor(repo, oids[0], oids[-1])
 
 
 def test_a_partial_clone_fetches_what_is_missing(repo_dir: Path, tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_syncing_touches_what_is_new(
         real(fd)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    objects.sync_objects(repo, tip, base)
+    durable.sync_objects(repo, tip, base)
     names = {Path(name).parent.name + Path(name).name for name in synced if "/pack/" not in name}
     loose = git(repo_dir, "rev-list", "--objects", "--no-object-names", f"{tip}^..{tip}").split()
     assert set(loose) == names

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import Busy, Conflict, Refused, RepositoryError
-from gitbaton.git import objects, refs
+from gitbaton.git import ancestry, refs
 from gitbaton.git.repo import Repository, open_repository
 
 from .shell import commit, git
@@ -88,7 +88,7 @@ def test_no_update_is_lost_while_others_pack(repo_dir: Path, repo: Repository) -
     assert all(adder.returncode == 0 for adder in adders)
     tip = refs.read(repo, RUN)
     assert tip is not None
-    assert len(list(objects.first_parent_chain(repo, tip, first))) == 60
+    assert len(list(ancestry.first_parent_chain(repo, tip, first))) == 60
 
 
 def test_the_value_is_compared(repo_dir: Path, repo: Repository) -> None:

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -385,3 +386,16 @@ def new_project(
 def project(new_project: NewProject) -> Project:
     """A repository with the change ``add-login``: 1.1 and 1.2, then 2.1."""
     return new_project()
+
+
+@pytest.fixture
+def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """``git baton`` as an installed package has it; the folder that holds it."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "git-baton"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gitbaton "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    return folder

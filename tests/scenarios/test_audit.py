@@ -406,6 +406,17 @@ def test_unsigned_receipts_where_signed_ones_are_wanted(done: Server) -> None:
     assert "receipt-rejected" in codes(done.audit(where=clone, code=1))
 
 
+def test_a_run_that_was_only_fetched_is_not_begun_anew(done: Server) -> None:
+    clone = done.clone()
+    done.audit(where=clone)
+    words = ("actions", CHANGE, "--session", "s", "--verify", "true")
+    said = done.project.refused(*words, cwd=clone)
+    assert said.code == "run-elsewhere"
+    assert "git fetch origin 'refs/baton/*:refs/baton/*'" in said["error"]["hint"]
+    assert done.project.git("for-each-ref", "refs/baton/runs", cwd=clone) == ""
+    assert "only fetched from origin" in done.project.refused("log", cwd=clone)["error"]["hint"]
+
+
 def test_push_past_the_hook_is_still_seen(done: Server) -> None:
     project = done.project
     project.baton("land")

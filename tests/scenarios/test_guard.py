@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -17,22 +15,10 @@ from gitbaton.store import runs
 
 from .conftest import CHANGE, TASKS_MD, TWO, FakeClock, NewProject, Project
 
-TOP = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("on_path")
 STATE = f"refs/baton/runs/{CHANGE}"
 NOTES = f"refs/notes/baton/{CHANGE}"
 BRANCH = f"refs/heads/baton/{CHANGE}"
-
-
-@pytest.fixture(autouse=True)
-def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``git baton`` as an installed package has it."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    program = folder / "git-baton"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gitbaton "$@"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setenv("PYTHONPATH", str(TOP))
 
 
 class Server:

@@ -28,17 +28,9 @@ exit ${EARLIER_EXIT:-0}
 
 
 @pytest.fixture(autouse=True)
-def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """``git baton`` as an installed package has it."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    program = folder / "git-baton"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gitbaton "$@"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setenv("PYTHONPATH", str(TOP))
+def log_of_others(on_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where hooks of others write what they were given; they and git find ``git baton``."""
     monkeypatch.setenv("LOG", str(tmp_path / "log"))
-    return folder
 
 
 @pytest.fixture
