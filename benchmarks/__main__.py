@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import audit, cli, guard, merge, plan, report, run, store
+from benchmarks import audit, cli, guard, merge, plan, queue, report, run, store
 from benchmarks.report import Bench, Left, Line
 from gitbaton.errors import BatonError
 
@@ -27,6 +27,7 @@ GROUPS: dict[str, Callable[[Bench], Iterator[Line]]] = {
     "integrate": merge.integrate,
     "run": run.run,
     "plan": plan.tasks_file,
+    "queue": queue.queue,
     "audit": audit.audit,
     "guard": guard.push,
 }
@@ -59,6 +60,9 @@ def main() -> int:
     return int(any(isinstance(line, Left) and line.failed for line in lines))
 
 
+_FOREIGN = ("GIT_", "BATON_", "EMAIL", "PYTHONDONTWRITEBYTECODE")
+
+
 def _wanted(asked: argparse.Namespace, name: str) -> bool:
     return not asked.names or name in asked.names
 
@@ -82,7 +86,8 @@ def _text(output: bytes | str | None) -> str:
 
 
 def _seal(scratch: Path) -> None:
-    """Keep the settings of whoever runs this out, also of every process that is started."""
+    """Keep the settings of whoever runs this out, also of every process that is started. Modules
+    are compiled once, as they are by an installation."""
     home = scratch / "home"
     home.mkdir()
     settings = home / ".gitconfig"
@@ -90,7 +95,7 @@ def _seal(scratch: Path) -> None:
         "[user]\n\tname = Bench\n\temail = bench@example.com\n"
         "[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
     )
-    for name in [name for name in os.environ if name.startswith(("GIT_", "BATON_", "EMAIL"))]:
+    for name in [name for name in os.environ if name.startswith(_FOREIGN)]:
         del os.environ[name]
     root = str(Path(__file__).resolve().parent.parent)
     os.environ.update(

@@ -13,7 +13,8 @@ from typing import TypeVar
 import pygit2
 
 from gitbaton.errors import RepositoryError
-from gitbaton.git.objects import CommitInfo, commit_info
+from gitbaton.git.commit import CommitInfo
+from gitbaton.git.objects import commit_info
 from gitbaton.git.repo import Repository
 
 T = TypeVar("T")

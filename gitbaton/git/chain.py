@@ -1,4 +1,4 @@
-"""A chain of first parents with what each commit changed, by one `git log`.
+"""Many commits with what each of them changed, by one `git log`.
 
 Going through thousands of commits tree by tree costs us milliseconds each; git does it in
 microseconds, and says the same.
@@ -9,20 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pygit2.enums import ObjectType
+
 from gitbaton.errors import RepositoryError
-from gitbaton.git import process
+from gitbaton.git import objects, odb, process
 from gitbaton.git.objects import Change
-from gitbaton.git.odb import Entry
+from gitbaton.git.odb import DIRECTORY, Entry
 from gitbaton.git.repo import Repository
 
 _EXACT = ("core.commitGraph=false", "log.showRoot=true", "log.showSignature=false")
-_LOG = ("log", "--first-parent", "--diff-merges=first-parent", "--raw", "-r", "-z", "--reverse")
+_LOG = ("log", "--diff-merges=first-parent", "--raw", "-r", "-z")
 _SHAPE = ("--no-renames", "--no-abbrev", "--encoding=UTF-8", "--format=%H%n%T%n%P%n%ct%n%B")
+
+_GROUP_WRITABLE = b"100664 "
+"""The start of an entry of very old trees, which git shows as 100644."""
 
 
 class Walked(NamedTuple):
     """A commit, and the files in which it differs from its first parent (from nothing, if it has
-    none); ``time`` is the committer's, in seconds since 1970."""
+    none); ``time`` is the committer's, in seconds since 1970. ``trees`` are the directories on the
+    way to these files, before and after, if they were asked for."""
 
     oid: str
     tree: str
@@ -30,6 +36,7 @@ class Walked(NamedTuple):
     time: int
     message: str
     changes: tuple[Change, ...]
+    trees: tuple[str, ...]
 
 
 def walk(repo: Repository, tip: str) -> list[Walked]:
@@ -37,10 +44,34 @@ def walk(repo: Repository, tip: str) -> list[Walked]:
 
     Raises `RepositoryError` if a commit or a tree of it cannot be read.
     """
+    return _log(repo, "--first-parent", "--reverse", tip)
+
+
+def between(repo: Repository, base: str, tip: str) -> list[Walked]:
+    """What ``tip`` has in its history and ``base`` has not, with ``trees``; raises as `walk`."""
+    return _log(repo, "-t", tip, f"^{base}")
+
+
+def require_digests(repo: Repository, walked: Walked, known: set[str]) -> None:
+    """Raise `RepositoryError` unless the commit, its trees and those of its parent are what their
+    ids say, which git log does not look at, and hold no mode that it does not tell from another.
+    ``known`` are trees of which this is sure already, and gets them."""
+    info = objects.commit_info(repo, walked.oid)
+    if (info.tree, info.parents) != (walked.tree, walked.parents):
+        raise RepositoryError("corrupt-repository", f"git log misreads {info.oid}", "git fsck")
+    before = [objects.tree_of(repo, parent) for parent in info.parents[:1]]
+    for tree in (*before, walked.tree, *walked.trees):
+        if tree not in known:
+            if _GROUP_WRITABLE in odb.read(repo, tree, ObjectType.TREE):
+                raise RepositoryError("corrupt-repository", f"{tree} has an odd mode", "git fsck")
+            known.add(tree)
+
+
+def _log(repo: Repository, *args: str) -> list[Walked]:
     settings = [word for setting in _EXACT for word in ("-c", setting)]
-    args = [*settings, f"--git-dir={repo.common_dir}", *_LOG, *_SHAPE, tip, "--"]
-    told = process.git(args, repo.common_dir).out.decode(errors="surrogateescape")
-    return list(_parsed(iter(told.split("\0"))))
+    command = [*settings, f"--git-dir={repo.common_dir}", *_LOG, *_SHAPE, *args, "--"]
+    told = process.git(command, repo.common_dir, env=repo.object_environment)
+    return list(_parsed(iter(told.out.decode(errors="surrogateescape").split("\0"))))
 
 
 def _parsed(words: Iterator[str]) -> Iterator[Walked]:
@@ -59,9 +90,16 @@ def _parsed(words: Iterator[str]) -> Iterator[Walked]:
 def _walked(head: str, changes: list[Change]) -> Walked:
     try:
         oid, tree, parents, time, message = head.split("\n", 4)
-        return Walked(oid, tree, tuple(parents.split()), int(time), message, tuple(changes))
+        parts = oid, tree, tuple(parents.split()), int(time), message
     except ValueError as error:
         raise RepositoryError("corrupt-repository", f"git log says {head!r}", "git fsck") from error
+    files = tuple(change for change in changes if not _directories(change))
+    trees = tuple(oid for change in changes for oid in _directories(change))
+    return Walked(*parts, files, trees)
+
+
+def _directories(change: Change) -> list[str]:
+    return [entry[0] for entry in change[1:] if entry and entry[1] == DIRECTORY]
 
 
 def _change(record: str, path: str) -> Change:

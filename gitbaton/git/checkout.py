@@ -22,7 +22,7 @@ from typing import NamedTuple
 import pygit2
 
 from gitbaton.errors import BatonError, Conflict, Refused, RepositoryError
-from gitbaton.git import objects, process, refs
+from gitbaton.git import objects, process, refs, unchanged
 from gitbaton.git.odb import EXECUTABLE, FILE
 from gitbaton.git.repo import Repository, common_dir_of
 
@@ -39,7 +39,7 @@ _SPECIAL = re.compile(r"([*?\[\]\\!# ])")
 _TAIL = 2000
 
 
-_REWRITTEN = ("index.lock", "HEAD.lock", "index", "config.worktree", "info/sparse-checkout")
+_REWRITTEN = ("index.lock", "HEAD.lock", "config.worktree", "info/sparse-checkout")
 
 _OWN_INDEX = "baton-index"
 """A copy of the index of a verification worktree, made when git had just checked it out: with the
@@ -98,17 +98,26 @@ def status(path: Path, *, fresh_index: bool) -> Status:
     index hides anything. A file that is exactly what a checkout of HEAD would write is clean,
     whatever end-of-line rules say of it; one left out by a sparse checkout is not missing.
     """
-    place = place_of(path)
-    if not fresh_index:
-        return Status(_entries(git_at(path, _STATUS).out))
+    if fresh_index:
+        return Status(differences(place_of(path)))
+    place_of(path)
+    return Status(_entries(git_at(path, _STATUS).out))
+
+
+def differences(place: Repository) -> list[tuple[str, str]]:
+    """The entries of a `status` with a fresh index, of a worktree that was looked up before."""
+    path = place.worktree
+    assert path is not None
     tree = place.handle.head.peel(pygit2.Tree)
+    if unchanged.holds_only(place, tree):
+        return []
     entries = _compared(path, tree, _STATUS)
     edited = [name for letters, name in entries if letters == " M"]
     missing = {name for letters, name in entries if letters == " D"}
     harmless = _as_checked_out(place, str(tree.id), edited) if edited else set()
     if missing and place.config_get("core.sparseCheckout") in ("true", "yes", "on", "1"):
         harmless |= missing & _skipped(path)
-    return Status([entry for entry in entries if entry[1] not in harmless])
+    return [entry for entry in entries if entry[1] not in harmless]
 
 
 def altered(path: Path, commit: str) -> list[str]:
@@ -116,10 +125,12 @@ def altered(path: Path, commit: str) -> list[str]:
     worked there since `checkout_detached` changed them."""
     place = place_of(path)
     own = place.git_dir / _OWN_INDEX
-    if not own.exists():  # just made, and never checked out again
+    if not own.exists():  # whoever worked there removed it
         tree = place.handle[commit].peel(pygit2.Tree)
         args = (*EXACT, *_STATUS, "--untracked-files=no")
         return [name for _, name in _compared(path, tree, args)]
+    if _are_same(own, place.git_dir / "index") and unchanged.holds_its_index(place):
+        return []
     with scratch_index() as index:
         shutil.copy2(own, index)
         words = ("diff", "--name-only", "-z", "--no-ext-diff", "--ignore-submodules=dirty")
@@ -166,13 +177,16 @@ def checkout_detached(path: Path, commit: str, keep: Collection[str] = ()) -> No
     with process.file_errors("worktree-failed", f"{path} cannot be emptied"):
         for name in _REWRITTEN:
             (place.git_dir / name).unlink(missing_ok=True)
-        if own.exists():
-            shutil.copy2(own, index)  # with its time, by which git tells what may be racy
+        if not _are_same(own, index):
+            index.unlink(missing_ok=True)
+            if own.exists():
+                shutil.copy2(own, index)  # with its time, by which git tells what may be racy
     git_at(path, [*NO_HOOKS, *EXACT, "checkout", "-q", "-f", "--detach", commit])
-    if not _has_plain_entries(index) and _skipped(path):
+    if not unchanged.has_plain_entries(index.read_bytes()) and _skipped(path):
         raise Conflict("sparse-worktree", f"{path} was made sparse by another process", "try again")
-    shutil.copy2(index, own.with_suffix(".new"))
-    own.with_suffix(".new").replace(own)
+    keep_index(place.git_dir)
+    if unchanged.holds_nothing_beside_its_index(place):
+        return
     excludes = ["--exclude=/" + _SPECIAL.sub(r"\\\1", name) for name in keep]
     clean = ["clean", "-ffdxq", *excludes]
     if git_at(path, clean, check=False).code:
@@ -180,9 +194,23 @@ def checkout_detached(path: Path, commit: str, keep: Collection[str] = ()) -> No
         git_at(path, clean)
 
 
-def _has_plain_entries(index: Path) -> bool:
-    """Whether no entry can have a flag that leaves it out of a checkout: version 2 has none."""
-    return index.read_bytes()[4:8] == b"\0\0\0\2"
+def keep_index(git_dir: Path) -> None:
+    """Remember the index of a verification worktree in which nothing has run yet."""
+    own = git_dir / _OWN_INDEX
+    begun = own.with_suffix(".new")
+    shutil.copy2(git_dir / "index", begun)
+    begun.replace(own)
+
+
+def _are_same(one: Path, other: Path) -> bool:
+    """Whether two files hold the same, and are of the same time."""
+    try:
+        return (
+            one.stat().st_mtime_ns == other.stat().st_mtime_ns
+            and one.read_bytes() == other.read_bytes()
+        )
+    except FileNotFoundError:
+        return False
 
 
 def commit_all(path: Path, message: str, exclude: Collection[str] = ()) -> str | None:
@@ -195,7 +223,7 @@ def commit_all(path: Path, message: str, exclude: Collection[str] = ()) -> str |
     """
     place = place_of(path)
     if place.git_dir != place.common_dir:
-        remove_leftover_lock(place, path)
+        refs.remove_leftover_lock(place, str(place.git_dir / "index.lock"))
     specs = [":(top)"]
     if exclude:  # not by an exclude pathspec: git fails on one that names an ignored file
         listed = _entries(git_at(path, _STATUS).out)

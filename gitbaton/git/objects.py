@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
 import pygit2
@@ -18,6 +18,7 @@ from pygit2.enums import ObjectType
 
 from gitbaton.errors import RepositoryError
 from gitbaton.git import odb, signing
+from gitbaton.git.commit import CommitInfo, read_commit
 from gitbaton.git.odb import DIRECTORY, EXECUTABLE, FILE, SUBMODULE, Entry
 from gitbaton.git.repo import Repository, clean_name
 
@@ -25,17 +26,6 @@ Edit = bytes | Entry | None
 """New content, an existing object with its mode, or None to delete."""
 
 T = TypeVar("T")
-
-
-class CommitInfo(NamedTuple):
-    """What a commit says; ``author`` is (name, email)."""
-
-    oid: str
-    tree: str
-    parents: tuple[str, ...]
-    message: str
-    author: tuple[str, str]
-    committer_time: datetime
 
 
 class Change(NamedTuple):
@@ -61,14 +51,15 @@ def write_blob(repo: Repository, data: bytes) -> str:
     return odb.write(repo, ObjectType.BLOB, data)
 
 
-def tree_of(repo: Repository, commit: str) -> str:
-    """The tree of a commit."""
-    return odb.tree_id(repo, commit)
+def tree_of(repo: Repository, commit_or_tree: str) -> str:
+    """The tree of a commit; a tree's own id."""
+    known = _known_commits.get(commit_or_tree)
+    return known.tree if known else odb.tree_id(repo, commit_or_tree)
 
 
 def entry_at(repo: Repository, commit_or_tree: str, path: str) -> Entry | None:
     """(oid, mode) of ``path``, which may be a directory; None if there is nothing."""
-    found: Entry = (odb.tree_id(repo, commit_or_tree), DIRECTORY)
+    found: Entry = (tree_of(repo, commit_or_tree), DIRECTORY)
     for name in os.fsencode(path).split(b"/") if path else ():
         if found[1] != DIRECTORY:
             return None
@@ -81,7 +72,11 @@ def entry_at(repo: Repository, commit_or_tree: str, path: str) -> Entry | None:
 
 def blob_at(repo: Repository, commit_or_tree: str, path: str) -> bytes | None:
     """The content of the file at ``path``; None if there is no file."""
-    entry = entry_at(repo, commit_or_tree, path)
+    return content(repo, entry_at(repo, commit_or_tree, path))
+
+
+def content(repo: Repository, entry: Entry | None) -> bytes | None:
+    """The content of the file that ``entry`` is; None if it is none."""
     if entry is None or entry[1] in (DIRECTORY, SUBMODULE):
         return None
     return read_blob(repo, entry[0])
@@ -184,7 +179,7 @@ def commit_info(repo: Repository, oid: str) -> CommitInfo:
     """What the commit ``oid`` says."""
     known = _known_commits.get(oid)
     if known is None:
-        known = _info(_commit(repo, oid))
+        known = read_commit(repo, oid)
         odb.remember(_known_commits, oid, known)
     return known
 
@@ -230,7 +225,7 @@ def changes(repo: Repository, old: str | None, new: str | None) -> Iterator[Chan
     A rename shows as its two paths; None stands for the empty tree.
     """
     yield from _differences(
-        repo, odb.tree_id(repo, old) if old else None, odb.tree_id(repo, new) if new else None, ""
+        repo, tree_of(repo, old) if old else None, tree_of(repo, new) if new else None, ""
     )
 
 
@@ -288,40 +283,3 @@ def resolve(repo: Repository, revision: str) -> str | None:
         return str(repo.handle.revparse_single(revision).peel(pygit2.Commit).id)
     except (KeyError, ValueError, pygit2.GitError):
         return None
-
-
-def _commit(repo: Repository, oid: str) -> pygit2.Commit:
-    odb.read(repo, oid, ObjectType.COMMIT)
-    try:
-        return repo.handle[oid].peel(pygit2.Commit)
-    except pygit2.GitError as error:  # a commit that no git would have written
-        raise RepositoryError("corrupt-repository", f"commit {error}", "git fsck") from error
-
-
-def _info(commit: pygit2.Commit) -> CommitInfo:
-    author = commit.author
-    encoding = commit.message_encoding or "utf-8"
-    return CommitInfo(
-        oid=str(commit.id),
-        tree=str(commit.tree_id),
-        parents=tuple(str(parent) for parent in commit.parent_ids),
-        message=_decoded(commit.raw_message, encoding),
-        author=(_decoded(author.raw_name, encoding), _decoded(author.raw_email, encoding)),
-        committer_time=_time(commit.commit_time, commit.commit_time_offset),
-    )
-
-
-def _time(seconds: int, minutes: int) -> datetime:
-    """What a commit says of its time, which may be anything: the nearest that can be told."""
-    try:
-        zone = timezone(timedelta(minutes=minutes))
-        return datetime.fromtimestamp(seconds, UTC).astimezone(zone)
-    except (ValueError, OverflowError, OSError):
-        return (datetime.max if seconds > 0 else datetime.min).replace(tzinfo=UTC)
-
-
-def _decoded(raw: bytes, encoding: str) -> str:
-    try:
-        return raw.decode(encoding, errors="surrogateescape")
-    except LookupError:
-        return raw.decode(errors="surrogateescape")

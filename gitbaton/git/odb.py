@@ -59,15 +59,15 @@ def read(repo: Repository, oid: str, expected: ObjectType) -> bytes:
 
 def read_any(repo: Repository, oid: str) -> tuple[int, bytes]:
     """(type, content) of an object; `RepositoryError` ``missing-object`` if it is not to be had."""
-    staged = _staged(repo).get(oid)
-    if staged is not None:
-        return staged.kind, staged.data
+    staged = getattr(repo.local, "staged", None)
+    if staged and oid in staged:
+        return staged[oid].kind, staged[oid].data
     try:
         key = pygit2.Oid(hex=oid)
     except ValueError as error:
         raise _missing(oid, error) from error
     try:
-        return repo.handle.read(key)
+        return repo.handle.odb.read(key)
     except (pygit2.GitError, OSError):
         pass
     try:  # a repack may have removed the pack under the handle

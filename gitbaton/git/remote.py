@@ -59,11 +59,12 @@ def default_branch(repo: Repository) -> str | None:
     return None
 
 
-def push(repo: Repository, name: str, refs: Sequence[str]) -> None:
-    """Push refs to the same names at a remote, with the user's credentials and hooks. Raises
-    `RepositoryError` with the server's words."""
+def push(repo: Repository, name: str, refs: Sequence[str], *, together: bool = False) -> None:
+    """Push refs to the same names at a remote, with the user's credentials and hooks; ``together``:
+    all or none of them. Raises `RepositoryError` with the server's words."""
     specs = [f"{ref}:{ref}" for ref in refs]
-    process.git(["push", "--quiet", name, *specs], repo.worktree or repo.common_dir)
+    how = ["--atomic"] if together else []
+    process.git(["push", "--quiet", *how, name, *specs], repo.worktree or repo.common_dir)
 
 
 def listing(repo: Repository, name: str, patterns: Sequence[str], seconds: float) -> dict[str, str]:

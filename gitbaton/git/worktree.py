@@ -68,7 +68,7 @@ def add(repo: Repository, path: Path, branch_ref: str, commit: str) -> None:
 def add_detached(repo: Repository, path: Path, commit: str) -> None:
     """Make a worktree at ``path`` with all of ``commit`` checked out, never sparse, no branch."""
     _require_free(path)
-    _make(repo, path, f"{commit}\n", commit, sparse=False)
+    checkout.keep_index(_make(repo, path, f"{commit}\n", commit, sparse=False))
 
 
 def remove(repo: Repository, path: Path, force: bool, *, recorded: bool = False) -> None:
@@ -113,10 +113,15 @@ def is_ours(repo: Repository, path: Path, *, recorded: bool = False) -> bool:
     except RepositoryError:
         link = _text(path, ".git")
     else:
-        return place.git_dir != place.common_dir and place.belongs_to(repo)
+        return is_linked(repo, place)
     named = Path(os.path.normpath(path / (link or "").removeprefix("gitdir:").strip()))
     lost = link is None or named.is_relative_to(repo.common_dir / "worktrees")
     return lost and (recorded or bool(_records_at(repo, _real(path))))
+
+
+def is_linked(repo: Repository, place: Repository) -> bool:
+    """Whether ``place`` is a linked worktree of this repository."""
+    return place.git_dir != place.common_dir and place.belongs_to(repo)
 
 
 def require_available(repo: Repository, path: Path) -> None:
@@ -163,7 +168,8 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path.parent)) / path.name
 
 
-def _make(repo: Repository, path: Path, head: str, commit: str, *, sparse: bool) -> None:
+def _make(repo: Repository, path: Path, head: str, commit: str, *, sparse: bool) -> Path:
+    """Returns the worktree's part of the git directory."""
     with process.file_errors("worktree-failed", f"no worktree could be made at {path}"):
         path.mkdir(parents=True, exist_ok=True)
         real = Path(os.path.realpath(path))
@@ -180,6 +186,7 @@ def _make(repo: Repository, path: Path, head: str, commit: str, *, sparse: bool)
     except RepositoryError:
         remove(repo, real, force=True)
         raise
+    return git_dir
 
 
 def _new_record(repo: Repository, real: Path, head: str, sparse: bool) -> Path:
@@ -190,10 +197,13 @@ def _new_record(repo: Repository, real: Path, head: str, sparse: bool) -> Path:
     begun = repo.baton_dir / "making" / hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
     _remove_directory(begun)
     begun.mkdir(parents=True)
-    _write(begun / "locked", _MAKING)
-    _write(begun / "gitdir", f"{real / '.git'}\n")
-    _write(begun / "commondir", "../..\n")
-    _write(begun / "HEAD", head)
+    for name, text in (
+        ("locked", _MAKING),
+        ("gitdir", f"{real / '.git'}\n"),
+        ("commondir", "../..\n"),
+        ("HEAD", head),
+    ):
+        (begun / name).write_text(text, errors="surrogateescape")
     if sparse:
         _inherit_sparseness(repo, begun)
     home = repo.common_dir / "worktrees"

@@ -60,6 +60,36 @@ def test_flags_of_the_index_hide_nothing(top: Path, flag: str) -> None:
     assert fresh(top) == [(" M", "f")]
 
 
+def edit_unnoticeably(file: Path) -> None:
+    """Other bytes of the same length, under the time that the index knows."""
+    time = file.stat().st_mtime_ns
+    file.write_bytes(file.read_bytes().swapcase().translate(bytes.maketrans(b"12", b"21")))
+    os.utime(file, ns=(time, time))
+
+
+@pytest.mark.parametrize(
+    "setting", ["core.trustctime=false", "core.checkStat=minimal", "core.ignoreStat=true"]
+)
+def test_settings_hide_nothing(top: Path, setting: str) -> None:
+    git(top, "config", *setting.split("="))
+    os.utime(top / "f", (1e9, 1e9))  # so long ago that nothing looks at the bytes again
+    git(top, "add", "f")
+    assert fresh(top) == []
+    edit_unnoticeably(top / "f")
+    assert fresh(top) == [(" M", "f")]
+
+
+def test_what_only_a_rule_takes_for_the_same_is_a_change(
+    repo_dir: Path, repo: Repository, tmp_path: Path
+) -> None:
+    first = commit(repo_dir, {"a": "1\n", ".gitattributes": "a text\n"})
+    top = tmp_path / "slot"
+    worktree.add_detached(repo, top, first)
+    assert checkout.altered(top, first) == fresh(top) == []
+    (top / "a").write_bytes(b"2\n")
+    assert checkout.altered(top, first) == ["a"]
+
+
 def test_a_staged_edit_and_a_mode_are_changes(top: Path) -> None:
     write(top, {"f": "staged\n"})
     git(top, "add", "f")
@@ -146,6 +176,36 @@ def test_a_used_worktree_becomes_exactly_the_commit(
     }
 
 
+@pytest.mark.parametrize("left", ["empty/", "d/empty/", "x.o", "d/x.o", "new"])
+def test_nothing_is_left_of_whoever_was_there(
+    repo: Repository, head: str, tmp_path: Path, left: str
+) -> None:
+    top = tmp_path / "slot"
+    worktree.add_detached(repo, top, head)
+    before = set(top.rglob("*"))
+    for _ in range(2):
+        checkout.checkout_detached(top, head)
+        if left.endswith("/"):
+            (top / left).mkdir()
+        else:
+            (top / left).touch()
+    checkout.checkout_detached(top, head)
+    assert set(top.rglob("*")) == before
+
+
+def test_a_worktree_without_an_index_of_its_own_is_written_anew(
+    repo: Repository, head: str, tmp_path: Path
+) -> None:
+    top = tmp_path / "slot"
+    worktree.add_detached(repo, top, head)
+    (checkout.place_of(top).git_dir / "baton-index").unlink()
+    write(top, {"f": "tampered\n"})
+    git(top, "update-index", "--assume-unchanged", "f")
+    checkout.checkout_detached(top, head)
+    assert (top / "f").read_text() == "1\n"
+    assert checkout.altered(top, head) == fresh(top) == []
+
+
 def test_kept_names_are_not_patterns(repo: Repository, head: str, tmp_path: Path) -> None:
     top = tmp_path / "slot"
     worktree.add_detached(repo, top, head)
@@ -182,6 +242,19 @@ def test_altered_names_what_is_not_as_committed(repo_dir: Path, repo: Repository
     checkout.checkout_detached(top, first)
     assert checkout.altered(top, first) == []
     assert (top / "c").exists()
+
+
+@pytest.mark.parametrize("setting", ["core.trustctime=false", "core.checkStat=minimal"])
+def test_settings_hide_nothing_that_checks_altered(
+    repo_dir: Path, repo: Repository, head: str, tmp_path: Path, setting: str
+) -> None:
+    git(repo_dir, "config", *setting.split("="))
+    top = tmp_path / "slot"
+    worktree.add_detached(repo, top, head)
+    checkout.checkout_detached(top, head)
+    assert checkout.altered(top, head) == []
+    edit_unnoticeably(top / "f")
+    assert checkout.altered(top, head) == ["f"]
 
 
 def test_what_is_checked_out_exactly_ignores_settings(
