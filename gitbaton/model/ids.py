@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from gitbaton.errors import UsageError
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_AS_IT_IS = re.compile(r"[A-Za-z0-9_-]+")
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
 _OID = re.compile(r"[0-9a-f]{40}")
 SHARDS = 64
@@ -29,6 +30,12 @@ class AttemptId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.ticket}@{self.number}"
+
+    @classmethod
+    def parse(cls, name: str) -> AttemptId:
+        """The inverse of `str`."""
+        ticket, _, number = name.rpartition("@")
+        return cls(ticket, int(number))
 
     @property
     def slug(self) -> str:
@@ -64,6 +71,8 @@ def is_oid(text: str) -> bool:
 
 def encode_key(key: str) -> str:
     """A ticket key as one path segment and one ref component."""
+    if _AS_IT_IS.fullmatch(key):
+        return key
     out: list[str] = []
     previous = "."
     for byte in key.encode():
@@ -109,15 +118,15 @@ def is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
-_DIGITS = re.compile(r"(\d+)")
+_DIGITS = re.compile(r"[0-9]+")
 
 
-def natural_key(key: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key under which ``1.10`` follows ``1.9``."""
-    return tuple(
-        (0, len(number := part.lstrip("0")), number)  # of any length, so never an int
-        if part.isdigit() and part.isascii()
-        else (1, 0, part)
-        for part in _DIGITS.split(key)
-        if part
-    )
+def natural_key(key: str) -> str:
+    """Sort key under which ``1.10`` follows ``1.9``, and a number comes before a letter."""
+    return _DIGITS.sub(_by_length, key)
+
+
+def _by_length(digits: re.Match[str]) -> str:
+    """A number such that more digits are more; of any length, so never an int."""
+    number = digits[0].lstrip("0")
+    return f"\1{chr(len(number))}{number}"

@@ -6,6 +6,7 @@ tree of each commit is the whole state at that time::
     run.json                    RunRecord: schema version, id, target, base, checks, generation
     plan.json                   Plan: the current revision (earlier ones are in history)
     live.json                   Live: attempts not yet over, counts; all that a status needs
+    batch.json                  Batch: members and dispositions; of a batch only
     intents/<id>.json           Intent: one per operation that spans refs or files
     tickets/<xx>/<ticket>/<NN>/ one attempt
         attempt.json            Attempt
@@ -36,6 +37,7 @@ from gitbaton.model.ids import AttemptId, decode_key, encode_key, is_number, sha
 RUN = "run.json"
 PLAN = "plan.json"
 LIVE = "live.json"
+BATCH = "batch.json"
 CLOSEOUT = "closeout.json"
 INTENTS = "intents"
 TICKETS = "tickets"
@@ -49,6 +51,7 @@ MERGED = "merged.json"
 MERGED_SIGNATURE = "merged.sig"
 
 RUNS = "refs/baton/runs/"
+QUEUES = "refs/baton/queues/"
 NOTES = "refs/notes/baton/"
 TRACKED = "refs/baton-remote/"
 """Below it, by remote: what was last fetched."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from gitbaton.model.root import Mode
 from gitbaton.model.run import Failure
 
 
 class Packet(msgspec.Struct, frozen=True, kw_only=True):
     """``packet.json``. Paths in ``context_files`` are relative to the worktree; ``dependencies``
-    are the keys this ticket waited for; ``checks`` all commands that must be green."""
+    are the keys this ticket waited for; ``checks`` all commands that must be green; ``mode`` is a
+    batch's."""
 
     run: str
     ticket: str
@@ -32,3 +34,4 @@ class Packet(msgspec.Struct, frozen=True, kw_only=True):
     previous_failure: Failure | None
     project_dir: str
     conflicts: tuple[str, ...] = ()
+    mode: Mode | None = None

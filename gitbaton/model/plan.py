@@ -42,7 +42,8 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     A ticket waits for every key in ``needs`` and for every ticket of a lower ``level``. ``mark``
     is the state of its box in the file as read, ``marker`` the raw character. ``boxes`` are the
     1-based lines whose markers a tick sets (its own and its criteria's); a heading has none of
-    its own. ``umbrellas`` are the keys of its ancestors.
+    its own. ``umbrellas`` are the keys of its ancestors. ``paths`` are what a worker may change,
+    ``context`` what it should read.
     """
 
     key: str
@@ -60,6 +61,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     level: int = 0
     checks: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
     agent: str | None = None
     lease_seconds: int | None = None
 

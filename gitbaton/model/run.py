@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from gitbaton.model.batch import Batch, Disposition
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.plan import Order, Plan, Unit
 from gitbaton.model.root import RootTarget
@@ -39,11 +40,12 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanSource(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the plan is read from at each ``actions``: a working tree (absolute path of its top)
-    or a revision (full ref name or object id). ``files`` are the blobs of the change folder as last
-    read there (path in the tree -> object id): what differs from them is what people changed."""
+    """Where the plan is read from at each ``actions``: a working tree (absolute path of its top),
+    a revision (full ref name or object id) or a queue (full ref name). ``files`` are the blobs of
+    the change folder as last read there (path in the tree -> object id): what differs from them is
+    what people changed."""
 
-    kind: Literal["worktree", "revision"]
+    kind: Literal["worktree", "revision", "queue"]
     at: str
     files: dict[str, str] = {}
 
@@ -131,7 +133,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     ``ticket_digest`` binds it to the ticket's text; ``resolves`` is the number of the attempt whose
     merge conflict it resolves and ``resolved_commit`` that attempt's sealed commit; ``counted``
     says whether it counts toward the attempts a ticket may have. ``tested_by`` is the commit on
-    which the checks of its merged tree ran.
+    which the checks of its merged tree ran. In a batch, ``capability`` is what it holds its item of
+    the queue by, and ``queue_revision`` the revision at which it was selected.
     """
 
     ticket: str
@@ -158,6 +161,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     merged_receipt_sha256: str | None = None
     merged_signature_sha256: str | None = None
     tested_by: str | None = None
+    capability: str | None = None
+    queue_revision: str | None = None
     claimed_at: str
     ended_at: str | None = None
 
@@ -210,7 +215,8 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     ``missing`` are the keys not resolved, in plan order; ``attempts`` those not terminal;
     ``records`` exist for tried, unresolved tickets only. ``gone`` are tickets that receipts
     resolved and that have left the plan since, with the digest of their text: if they come back
-    with the same text, they are still resolved.
+    with the same text, they are still resolved. ``unclosed`` is a batch that has not closed: with
+    nothing left to do in it, it is not complete yet.
     """
 
     revision: int = 0
@@ -227,11 +233,17 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[Note, ...] = ()
     warnings: tuple[str, ...] = ()
     halt: Halt | None = None
+    unclosed: bool = False
+
+    @property
+    def exhausted(self) -> bool:
+        """Every ticket of the latest plan is resolved, by receipt or by hand, or canceled."""
+        return not self.missing and not any(a.active for a in self.attempts.values())
 
     @property
     def complete(self) -> bool:
-        """Every ticket of the latest plan is resolved, by receipt or by hand, or canceled."""
-        return not self.missing and not any(a.active for a in self.attempts.values())
+        """There is nothing left to do, and a batch has closed."""
+        return self.exhausted and not self.unclosed
 
 
 class Merged(msgspec.Struct, frozen=True, kw_only=True):
@@ -301,7 +313,45 @@ class Land(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="lan
     signatures: dict[str, str] = {}
 
 
-Intent = Prepare | Advance | Land
+class Hold(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="hold"):
+    """Items of a queue are being taken at revision ``queue_revision`` for attempts that are not in
+    the state yet: by attempt (``ITEM@N``), the capability; ``session`` is who claims."""
+
+    id: str
+    machine: str
+    boot: str
+    started_at: str
+    queue_revision: str
+    capabilities: dict[str, str]
+    session: str
+
+    def is_for(self, item: str) -> bool:
+        """Whether the item is among them."""
+        return any(AttemptId.parse(name).ticket == item for name in self.capabilities)
+
+
+class Return(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="return"):
+    """An item is being given back to its queue as ``disposition`` says."""
+
+    id: str
+    machine: str
+    boot: str
+    started_at: str
+    item: str
+    disposition: Disposition
+
+
+class Close(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="close"):
+    """A batch is being closed at the revision of its queue that it was frozen at."""
+
+    id: str
+    machine: str
+    boot: str
+    started_at: str
+    queue_revision: str
+
+
+Intent = Prepare | Advance | Land | Hold | Return | Close
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -319,13 +369,14 @@ INTENT = "-intent"
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as a value. ``touched``, ``files`` and ``parents`` are what the next state commit is
-    to write beyond the rest: attempts that changed, further files of the tree (None removes), and
-    commits to keep from pruning."""
+    """A run as a value; only a batch has ``batch``. ``touched``, ``files`` and ``parents`` are what
+    the next state commit is to write beyond the rest: attempts that changed, further files of the
+    tree (None removes), and commits to keep from pruning."""
 
     run: RunRecord
     plan: Plan
     live: Live
+    batch: Batch | None = None
     intents: dict[str, Intent] = {}
     touched: dict[AttemptId, Attempt] = {}
     files: dict[str, bytes | None] = {}

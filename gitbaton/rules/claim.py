@@ -6,6 +6,8 @@ so a claim that is in the state always has its token and packet.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import islice
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -35,12 +37,20 @@ class Choice(NamedTuple):
         return AttemptId(self.ticket.key, self.number)
 
 
-def choose(state: RunState, session: str, capacity: int, max_active: int) -> tuple[Choice, ...]:
-    """What ``session`` may claim: its free capacity, within the run's, in plan order."""
+def choose(
+    state: RunState,
+    session: str,
+    capacity: int,
+    max_active: int,
+    to_be_had: Callable[[str], bool] = lambda _: True,
+) -> tuple[Choice, ...]:
+    """What ``session`` may claim: its free capacity, within the run's, in plan order, of the
+    tickets that are ``to_be_had``."""
     active = active_attempts(state.live)
     own = sum(a.session == session for a in active)
     free = max(0, min(capacity - own, max_active - len(active)))
-    return tuple(_choice(state, ticket) for ticket in claimable(state)[:free])
+    tickets = (ticket for ticket in claimable(state) if to_be_had(ticket.key))
+    return tuple(_choice(state, ticket) for ticket in islice(tickets, free))
 
 
 def _choice(state: RunState, ticket: Ticket) -> Choice:
@@ -87,8 +97,11 @@ def claim(
     packet: bytes,
     packet_sha256: str,
     now: Moment,
+    capability: str | None = None,
+    queue_revision: str | None = None,
 ) -> RunState:
-    """The attempt of ``choice`` is leased; raises `Conflict` if it is no longer to be had."""
+    """The attempt of ``choice`` is leased; raises `Conflict` if it is no longer to be had. In a
+    batch it holds its item by ``capability``, as selected at ``queue_revision``."""
     if not any(t.key == choice.ticket.key for t in claimable(state)):
         raise Conflict("ticket-taken", f"{choice.ticket.key} was claimed by somebody else")
     known = state.live.records.get(choice.ticket.key, TicketRecord())
@@ -113,6 +126,8 @@ def claim(
         resolves=source[0] if source else None,
         resolved_commit=source[1] if source else None,
         conflicts=choice.resolves.conflicts if choice.resolves else (),
+        capability=capability,
+        queue_revision=queue_revision,
         claimed_at=now.stamp,
     )
     state = put(state, attempt)

@@ -9,12 +9,17 @@ processes write at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+
+import msgspec
 
 from gitbaton.clock import Clock
 from gitbaton.errors import BatonError, RepositoryError
 from gitbaton.git import objects, odb, refs
 from gitbaton.git.repo import Repository
-from gitbaton.model import layout
+from gitbaton.model import codec, layout
+from gitbaton.model.batch import Closeout
+from gitbaton.model.ids import AttemptId
 from gitbaton.model.run import Attempt
 from gitbaton.store import runs, transact
 
@@ -84,9 +89,26 @@ def read(repo: Repository, run: str, commit: str) -> bytes | None:
 
 def of_merge(receipt: bytes, merged: bytes | None) -> bytes:
     """The note of a merge: its ticket's receipt, and that of the merge itself if it has one."""
+    return receipt if merged is None else _then(receipt, merged)
+
+
+def of_closeout(loaded: runs.Loaded, data: bytes) -> tuple[str, bytes]:
+    """The integration tip that the closeout ``data`` speaks of, and its note: what that holds
+    anyway, then the closeout."""
+    closeout = codec.decode(data, Closeout)
+    tip = closeout.tip
+    merged = next((m.attempt for m in closeout.members if m.merge_commit == tip), None)
     if merged is None:
-        return receipt
-    return receipt.rstrip(b"\n") + b"\n\n" + merged
+        receipt = loaded.file(layout.commit_path(tip))
+    else:
+        attempt = AttemptId.parse(merged)
+        receipt = loaded.receipt(attempt)
+        receipt = receipt and of_merge(receipt, loaded.merged_receipt(attempt))
+    return tip, data if receipt is None else _then(receipt, data)
+
+
+def _then(document: bytes, further: bytes) -> bytes:
+    return document.rstrip(b"\n") + b"\n\n" + further
 
 
 def _path(commit: str) -> str:
@@ -126,6 +148,11 @@ def _all(repo: Repository, run: str) -> str:
         commit = layout.commit_of(f"{layout.COMMITS}/{name}")
         if commit is not None:
             notes[_path(commit)] = (oid, odb.FILE)
+    closeout = loaded.file(layout.CLOSEOUT)
+    if closeout is not None:
+        with suppress(msgspec.MsgspecError, ValueError):  # audit will speak of it
+            tip, text = of_closeout(loaded, closeout)
+            notes[_path(tip)] = text
     return objects.edit_tree(repo, None, notes)
 
 

@@ -15,6 +15,7 @@ from gitbaton.errors import NotFound, RepositoryError
 from gitbaton.git import ancestry, objects, refs
 from gitbaton.git.repo import Repository
 from gitbaton.model import layout
+from gitbaton.model.batch import Batch
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.plan import Plan
 from gitbaton.model.run import Attempt, Event, Intent, Live, RunRecord, RunState
@@ -138,6 +139,7 @@ def load(repo: Repository, run: str, at: str | None = None) -> Loaded:
         run=record,
         live=snapshot.decode(Live, layout.LIVE),
         plan=snapshot.decode(Plan, layout.PLAN),
+        batch=snapshot.batch(),
         intents=snapshot.intents(),
     )
     return Loaded(repo, oid, snapshot.tree, state)
@@ -148,6 +150,11 @@ def load_live(repo: Repository, run: str) -> tuple[str, RunRecord, Live]:
     oid = tip(repo, run)
     snapshot = _Snapshot(repo, run, oid)
     return oid, snapshot.record(), snapshot.decode(Live, layout.LIVE)
+
+
+def load_batch(repo: Repository, run: str, at: str) -> Batch | None:
+    """What only a batch has in its state, as of the state commit ``at``: one blob."""
+    return _Snapshot(repo, run, at).batch()
 
 
 def list_runs(repo: Repository) -> dict[str, str]:
@@ -182,6 +189,9 @@ class _Snapshot:
         if name not in self.top:
             raise records.corrupt(self.ref, name, "the file is missing")
         return records.read(self.repo, self.top[name], kind, self.ref, name)
+
+    def batch(self) -> Batch | None:
+        return self.decode(Batch, layout.BATCH) if layout.BATCH in self.top else None
 
     def intents(self) -> dict[str, Intent]:
         found: dict[str, Intent] = {}

@@ -23,6 +23,7 @@ from gitbaton.git import objects, odb, refs
 from gitbaton.git.repo import Repository
 from gitbaton.lock import Lock
 from gitbaton.model import codec, layout
+from gitbaton.model.batch import Batch
 from gitbaton.model.ids import encode_key
 from gitbaton.model.plan import Plan
 from gitbaton.model.run import Attempt, Event, Intent, Live, RunRecord, RunState
@@ -201,6 +202,8 @@ def _edits(
         put(layout.LIVE, state.live, Live)
     if old is None or _differ(old.plan, state.plan):
         put(layout.PLAN, state.plan, Plan)
+    if state.batch is not None and (old is None or _differ(old.batch, state.batch)):
+        put(layout.BATCH, state.batch, Batch)
     intents = old.intents if old else {}
     for name in intents.keys() - state.intents.keys():
         edits[layout.intent_path(name)] = None

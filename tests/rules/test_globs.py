@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitbaton.evidence.globs import glob_match
+from gitbaton.rules.globs import glob_match
 
 
 @pytest.mark.parametrize(
