@@ -68,7 +68,7 @@ def run(
     project: str | None,
     plan_from: str | None,
 ) -> Answer:
-    """Run a change to its end, one worker process a ticket.
+    """Run a change or batch to its end, one worker process a ticket.
 
     Ends when every ticket is integrated (exit 0) or a person is needed (exit 3). Interrupt it at
     any time; the same command goes on.

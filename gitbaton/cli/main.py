@@ -32,7 +32,7 @@ FAMILIES: dict[str, dict[str, Entry]] = {
         "demo": Entry("setup:demo", "Run the whole loop in a new repository, to see how it works."),
         "init": Entry("setup:init", "Set up this repository: refspecs, display of notes, hooks."),
         "plan": Entry("plan:plan", "Show what would run: tickets, edges, checks, warnings."),
-        "run": Entry("loop:run", "Run a change to its end, one worker process a ticket."),
+        "run": Entry("loop:run", "Run a change or batch to its end, one worker process a ticket."),
         "land": Entry("steer:land", "Bring the integration branch of a run to its target branch."),
     },
     "Look": {
@@ -54,6 +54,11 @@ FAMILIES: dict[str, dict[str, Entry]] = {
         "delete": Entry("steer:delete", "Remove all refs of a run."),
         "tasks": Entry("plan:tasks", "Tick or untick a box of the plan by hand."),
     },
+    "Queues": {
+        "queue": Entry("queue:queue", "Keep a queue of things to fix: bugs, findings, tests."),
+        "batch": Entry("batch:batch", "Run items of a queue as a batch."),
+        "report": Entry("batch:report", "Tell what a closed batch came to."),
+    },
     "The loop, for a caller of your own": {
         "actions": Entry("loop:actions", "Claim what may start now and say what to do next."),
         "bind": Entry("loop:bind", "Record the id of the worker that took an attempt."),
@@ -63,6 +68,7 @@ FAMILIES: dict[str, dict[str, Entry]] = {
     "For the worker": {
         "verify": Entry("worker:verify", "Run the checks in the attempt's worktree."),
         "seal": Entry("worker:seal", "Run the checks on the commit and record the receipt."),
+        "dispose": Entry("batch:dispose", "Return an item of a batch other than by fixing it."),
     },
     "Settings and health": {
         "config": Entry("setup:config", "Show all settings with origin and meaning."),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gitbaton.engine import trust
+from gitbaton.engine import holding, trust
 from gitbaton.engine.context import Context
 from gitbaton.errors import BatonError, Busy, Conflict, Refused
 from gitbaton.evidence.examine import named
@@ -132,7 +132,7 @@ def _carry_out(
     except BatonError:
         _drop(ctx, run, intent, event)
         raise
-    return finish(ctx, run, intent, event)
+    return _settled(ctx, run, intent, event)
 
 
 def _made(intent: Advance | Land) -> list[str]:
@@ -148,7 +148,7 @@ def recover(ctx: Context, run: str) -> None:
         if isinstance(intent, Advance | Land):
             what = f"an interrupted move of {short(intent.branch)}"
             if _is_moved(ctx, run, intent):
-                finish(ctx, run, intent, Event(event="recover", message=f"finish {what}"))
+                _settled(ctx, run, intent, Event(event="recover", message=f"finish {what}"))
             else:
                 _drop(ctx, run, intent, Event(event="recover", message=what))
 
@@ -264,6 +264,13 @@ def _saved_plan_files(ctx: Context, run: str, intent: Advance | Land) -> dict[st
         ):
             saved[path] = after
     return saved
+
+
+def _settled(ctx: Context, run: str, intent: Advance | Land, event: Event) -> runs.Loaded:
+    """The branch has moved; now a queue learns what is fixed, and then the state."""
+    if isinstance(intent, Advance) and intent.merges:
+        holding.settle(ctx, run, intent)
+    return finish(ctx, run, intent, event)
 
 
 def finish(ctx: Context, run: str, intent: Advance | Land, event: Event) -> runs.Loaded:

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gitbaton.engine import rerun
 from gitbaton.engine.context import Context, nearest
 from gitbaton.errors import BatonError, NotFound, Refused, RepositoryError
 from gitbaton.evidence import anchors, guard
 from gitbaton.evidence.anchors import Mention, Witness
 from gitbaton.evidence.audit import Place, audit_run
 from gitbaton.evidence.covered import policy_of
+from gitbaton.evidence.queued import Line
 from gitbaton.evidence.recompute import Recomputer
 from gitbaton.git import ancestry, refs, remote
 from gitbaton.model import layout
@@ -28,6 +28,7 @@ from gitbaton.model.ids import run_id
 from gitbaton.store import runs
 
 _RUNS, _NOTES = layout.RUNS, layout.NOTES
+_Queues = dict[str, dict[str, Line]]
 
 
 def audit(
@@ -55,6 +56,8 @@ def audit(
     seen = anchors.seen_tips(ctx.repo)
     places = _places(ctx, names, mentioned, seen)
     if repeat is not None:
+        from gitbaton.engine import rerun
+
         rerun.require_allowed(ctx, places, repeat, allow_commands)
     policy = policy_of(ctx.repo, ctx.settings)
     found: list[RunAudit] = []
@@ -249,7 +252,8 @@ def _places(
     for name in chosen:
         if name not in known:
             raise NotFound("unknown-run", f"there is no run {name}", nearest(name, known))
-    return [_place(ctx, run, states.get(run), branches) for run in sorted(chosen)]
+    queues = _queues(ctx)
+    return [_place(ctx, run, states.get(run), branches, queues) for run in sorted(chosen)]
 
 
 def _states(ctx: Context) -> dict[str, str]:
@@ -262,7 +266,24 @@ def _states(ctx: Context) -> dict[str, str]:
     return found
 
 
-def _place(ctx: Context, run: str, ref: str | None, branches: dict[str, str]) -> Place:
+def _queues(ctx: Context) -> _Queues:
+    """The queues that are here, by the part of their refs that tells where they are from."""
+    found: _Queues = {}
+    every = refs.list_refs(ctx.repo, layout.QUEUES) | refs.list_refs(ctx.repo, layout.TRACKED)
+    for ref, oid in every.items():
+        place, between, name = ref.rpartition("/queues/")
+        if between:
+            found.setdefault(place, {})[name] = Line(ctx.repo, name, ref, oid)
+    return found
+
+
+def _place(
+    ctx: Context,
+    run: str,
+    ref: str | None,
+    branches: dict[str, str],
+    queues: _Queues,
+) -> Place:
     suffix = f"/{ctx.settings.branch_prefix}/{run}"
     own = {
         name: oid
@@ -275,7 +296,8 @@ def _place(ctx: Context, run: str, ref: str | None, branches: dict[str, str]) ->
     notes = layout.notes_ref(run)
     if ref.startswith(layout.TRACKED):
         notes = ref.replace("/runs/", "/notes/")
-    return Place(run, ref, refs.read(ctx.repo, ref), _read(ctx, notes), own)
+    beside = queues.get(ref.rpartition("/runs/")[0], {})
+    return Place(run, ref, refs.read(ctx.repo, ref), _read(ctx, notes), own, beside)
 
 
 def _read(ctx: Context, ref: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gitbaton.engine import cleanup, integrate, prepare
+from gitbaton.engine import cleanup, integrate, membership, prepare
 from gitbaton.engine.context import Context
 from gitbaton.model.action import (
     Action,
@@ -25,6 +25,7 @@ from gitbaton.rules.state import active_attempts
 from gitbaton.store import runs
 
 POLL_SECONDS = 2
+_CLOSING = "another process closes the batch"
 
 
 @dataclass
@@ -52,6 +53,9 @@ def compose(ctx: Context, run: str, outlook: Outlook) -> ActionBatch:
     elif outlook.dispatches:
         state = "executing"
         found.extend(obstacles)
+    elif live.exhausted and not obstacles:
+        state = "waiting"
+        found.append(Wait(reason=_CLOSING, active=(), poll_after_seconds=POLL_SECONDS))
     elif _under_way(ctx, loaded, active) or (not obstacles and claimable(loaded.state)):
         state = "waiting"
         found.extend((_wait(ctx, loaded, active), *obstacles))
@@ -63,6 +67,7 @@ def compose(ctx: Context, run: str, outlook: Outlook) -> ActionBatch:
         generation=loaded.state.run.generation,
         revision=live.revision,
         state=state,
+        mode=loaded.state.run.target.mode,
         actions=tuple(found),
         warnings=live.warnings,
     )
@@ -113,7 +118,10 @@ def _wait(ctx: Context, loaded: runs.Loaded, active: list[Attempt]) -> Wait:
     under_way = _under_way(ctx, loaded, active)
     integrating = any(a.state in ("sealed", "integrating") for a in under_way)
     if integrating or not active:
-        reason = "another process integrates" if integrating else "the run has just moved on"
+        held = None if integrating else membership.elsewhere(ctx, loaded.state)
+        reason = held or (
+            "another process integrates" if integrating else "the run has just moved on"
+        )
         return Wait(reason=reason, active=names, poll_after_seconds=POLL_SECONDS)
     hint = ""
     if undelivered:

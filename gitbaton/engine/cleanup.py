@@ -8,13 +8,15 @@ with the reason.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from gitbaton.engine import advance, prepare
 from gitbaton.engine.context import Context, attempt_of_slug, require_outside, resolve_run
+from gitbaton.engine.holding import released
+from gitbaton.engine.membership import descriptor_of
 from gitbaton.engine.parallel import side_by_side
 from gitbaton.engine.view import has_landed
 from gitbaton.errors import BatonError, Refused
@@ -25,7 +27,7 @@ from gitbaton.git import ancestry, checkout, refs, worktree
 from gitbaton.model import layout
 from gitbaton.model.action import Skipped
 from gitbaton.model.run import Attempt
-from gitbaton.store import runs, transact
+from gitbaton.store import queues, runs, transact
 
 
 class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +151,8 @@ def _reason_to_keep(
         return f"{attempt.id} waits for a decision"
     if attempt.resolves is not None and not include_integration:
         return f"{attempt.id} resolved a merge; --include-integration removes it"
+    if attempt.state == "closed":
+        return None  # it was returned: its branch stays, with whatever is on it
     tip = refs.read(ctx.repo, attempt.branch)
     if tip is not None and not _is_kept(ctx, loaded, attempt, tip):
         return f"{advance.short(attempt.branch)} has commits that are not integrated"
@@ -167,11 +171,12 @@ def _dirt(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> str | None:
     """What would be lost with the files of a worktree, if anything."""
     top = Path(attempt.worktree)
     try:
-        locked = checkout.place_of(top).git_dir / "locked"
+        place = checkout.place_of(top)
+        locked = place.git_dir / "locked"
         if locked.exists():
             interrupted = locked.read_text(errors="replace").strip() in worktree.INTERRUPTED
             return None if interrupted else f"{top} is locked"
-        entries = checkout.status(top, fresh_index=True).entries
+        entries = checkout.differences(place)
     except BatonError:
         return None  # half removed or deleted by hand: `worktree.remove` finishes or refuses it
     made = _made(ctx, loaded, attempt)
@@ -188,8 +193,9 @@ def _made(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> frozenset[str]
 
 
 def _is_kept(ctx: Context, loaded: runs.Loaded, attempt: Attempt, tip: str) -> bool:
-    """Whether the commits of the branch are integrated, or kept by the state as sealed."""
-    if attempt.sealed is not None and attempt.sealed.commit == tip:
+    """Whether the commits of the branch are integrated, or kept by the state as sealed; of what was
+    returned to its queue, somebody else may want them."""
+    if attempt.state != "closed" and attempt.sealed is not None and attempt.sealed.commit == tip:
         return True
     return ancestry.is_ancestor(ctx.repo, tip, loaded.state.run.tip)
 
@@ -241,6 +247,8 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
             )
     prefix = ctx.settings.branch_prefix
     branches = refs.list_refs(ctx.repo, f"refs/heads/{prefix}-attempt/{run}/")
+    if not force:
+        _require_returned_work_elsewhere(ctx, loaded, branches)
     branch = loaded.state.run.branch
     if (tip := refs.read(ctx.repo, branch)) is not None:
         branches[branch] = tip
@@ -252,15 +260,53 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
             only_made = bool(_made(ctx, loaded, attempt))
             worktree.remove(ctx.repo, Path(attempt.worktree), force=force or only_made)
             _remove_if_empty(Path(attempt.worktree).parent)
+    _let_go(ctx, loaded)
     for ref, oid in branches.items():
         refs.cas(ctx.repo, ref, oid, None, f"git-baton: delete run {run}", ours=True)
     transact.delete(ctx.repo, run)
+    ctx.seen.pop(run, None)
     shutil.rmtree(ctx.attempts_dir(run), ignore_errors=True)
     if not runs.list_runs(ctx.repo):
         slots.remove_slots(ctx.repo, ctx.settings)
     if loaded.state.live.resolved:
         ctx.warn(f"what {run} integrated can no longer be audited: its record was in the state")
     return Deleted(run=run, dry_run=False, removed=tuple(doomed))
+
+
+def _let_go(ctx: Context, loaded: runs.Loaded) -> None:
+    """What the run holds of its queue is free again."""
+    record = loaded.state.run
+    descriptor = descriptor_of(record)
+    if descriptor is None or refs.read(ctx.repo, queues.queue_ref(descriptor.queue)) is None:
+        return
+
+    def step(queue: queues.Queue) -> tuple[queues.Changes, queues.QueueEvent] | None:
+        stamp = ctx.clock.now().stamp
+        held = {
+            item.id: released(item, stamp)
+            for item in queue.items.values()
+            if item.claimed_by is not None and item.claimed_by.run == record.id
+        }
+        message = f"{record.id} is deleted"
+        event = queues.QueueEvent(event="release", message=message, run=record.id)
+        return (held, event) if held else None
+
+    queues.transact(ctx.repo, descriptor.queue, step, ctx.clock)
+
+
+def _require_returned_work_elsewhere(
+    ctx: Context, loaded: runs.Loaded, branches: Mapping[str, str]
+) -> None:
+    """The branches of what was returned to its queue hold nothing that is nowhere else."""
+    for ref, tip in branches.items():
+        attempt = loaded.attempt(attempt_of_slug(ref.rpartition("/")[2]))
+        if attempt and attempt.state == "closed" and not _is_kept(ctx, loaded, attempt, tip):
+            raise Refused(
+                "work-left",
+                f"{advance.short(ref)} has commits that are not integrated: {attempt.id} was "
+                "returned",
+                "--force deletes the run and them",
+            )
 
 
 def _require_not_checked_out(ctx: Context, loaded: runs.Loaded) -> None:

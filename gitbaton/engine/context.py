@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitbaton.clock import Clock, SystemClock
 from gitbaton.config import Settings, settings
 from gitbaton.errors import BatonError, NotFound, Refused, UsageError
-from gitbaton.git import process, refs
+from gitbaton.git import ancestry, process, refs
 from gitbaton.git.repo import Repository, open_repository
 from gitbaton.lock import Lock
 from gitbaton.model import layout
@@ -29,13 +29,15 @@ LOG = "log"
 
 @dataclass(frozen=True)
 class Context:
-    """A repository as one process uses it. ``warn`` receives one-line warnings for people."""
+    """A repository as one process uses it. ``warn`` receives one-line warnings for people; ``seen``
+    are the states that this process went by last, by run."""
 
     repo: Repository
     settings: Settings
     clock: Clock
     cwd: Path
     warn: Callable[[str], None]
+    seen: dict[str, str] = field(default_factory=dict, compare=False, repr=False, kw_only=True)
 
     def transact(
         self,
@@ -49,7 +51,8 @@ class Context:
 
         ``texts`` gives the notes to be written with it, by commit. They are a projection: if they
         cannot be written, that is a warning. With ``notes_first`` a kill cannot leave them out of a
-        step that is sure to be repeated.
+        step that is sure to be repeated. Raises `Refused` ``foreign-mutation`` if the run does not
+        go on from where it was last seen.
         """
 
         def failed(error: BatonError) -> None:
@@ -58,13 +61,17 @@ class Context:
             )
 
         def counted(loaded: runs.Loaded) -> tuple[RunState, Event] | None:
+            require_following(self.repo, layout.run_ref(run), self.seen.get(run), loaded.oid)
+            self.seen[run] = loaded.oid
             made = step(loaded)
             return None if made is None else (recount(made[0]), made[1])
 
         beside = texts and notes.beside(
             self.repo, run, texts, self.clock, failed, first=notes_first
         )
-        return transact.transact(self.repo, run, counted, self.clock, beside)
+        done = transact.transact(self.repo, run, counted, self.clock, beside)
+        self.seen[run] = done.oid
+        return done
 
     def require_identity(self) -> tuple[str, str]:
         """Name and email for merges and plan commits, the user's; raises `Refused`."""
@@ -111,6 +118,21 @@ def open_context(
     return Context(
         repo, chosen, clock or SystemClock(), cwd or Path.cwd(), warn or (lambda _: None)
     )
+
+
+def require_following(repo: Repository, ref: str, before: str | None, now: str) -> None:
+    """Raise `Refused` unless a state goes on, by first parents, from where it was seen ``before``:
+    what is decided from one history must not be written into another."""
+    if before in (None, now):
+        return
+    chain = ancestry.first_parent_chain(repo, now, None)
+    if not any(commit.oid == before for commit in chain):
+        raise Refused(
+            "foreign-mutation",
+            f"{ref} was at {before} and is now at {now}, which does not follow from it",
+            f"`git log -g {ref}` shows who moved it; put it back: git update-ref {ref} {before}",
+            {"before": before, "after": now},
+        )
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

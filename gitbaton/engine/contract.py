@@ -7,13 +7,14 @@ exists can always be delivered, and delivered again.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from gitbaton.engine.context import Context
-from gitbaton.engine.disk import write_synced
+from gitbaton.engine.disk import File, write_before_a_ref, write_synced
 from gitbaton.evidence.ticks import TreeFolder
 from gitbaton.model import codec
 from gitbaton.model.ids import AttemptId, assignment_id
@@ -29,6 +30,22 @@ TOKEN, PACKET, PROMPT = "token", "packet.json", "prompt.md"
 def new_token() -> str:
     """A secret that fences an attempt."""
     return secrets.token_urlsafe(24)
+
+
+class Contract(NamedTuple):
+    """What one attempt is given; ``data`` are the packet's exact bytes."""
+
+    packet: Packet
+    data: bytes
+    token: str
+
+
+def new_contract(
+    ctx: Context, state: RunState, choice: Choice, worktree: Path, branch: str
+) -> Contract:
+    """The contract of the attempt that ``choice`` is about to become."""
+    packet = build_packet(ctx, state, choice, worktree, branch)
+    return Contract(packet, codec.encode(packet), new_token())
 
 
 def build_packet(
@@ -57,10 +74,12 @@ def build_packet(
         checks=tuple(dict.fromkeys((*run.checks, *ticket.checks))),
         allowed_paths=ticket.paths,
         protected_paths=ctx.settings.protect_paths,
-        context_files=tuple(openspec.context_files(folder, run.target.folder)),
+        context_files=choice.ticket.context
+        or tuple(openspec.context_files(folder, run.target.folder)),
         previous_failure=known.failure if known else None,
         project_dir=run.target.project,
         conflicts=choice.resolves.conflicts if choice.resolves else (),
+        mode=run.target.mode,
     )
 
 
@@ -114,21 +133,27 @@ def _bullets(lines: Iterable[str]) -> str:
 # --- on disk -----------------------------------------------------------------------------------
 
 
-def write_contract(ctx: Context, packet: Packet, token: str) -> bytes:
-    """Write token, packet and prompt, synced; returns the packet's exact bytes."""
-    attempt = AttemptId(packet.ticket, packet.attempt)
-    folder = ctx.attempt_dir(packet.run, attempt)
-    data = codec.encode(packet)
+def write_contracts(ctx: Context, contracts: Iterable[Contract]) -> None:
+    """Write token, packet and prompt of each, synced."""
+    write_before_a_ref([file for contract in contracts for file in _files(ctx, contract)])
+
+
+def _files(ctx: Context, contract: Contract) -> Iterator[File]:
+    packet = contract.packet
+    folder = ctx.attempt_dir(packet.run, AttemptId(packet.ticket, packet.attempt))
     folder.mkdir(parents=True, exist_ok=True)
-    write_synced(folder / PACKET, data, before_a_ref=True)
-    write_synced(folder / PROMPT, prompt_of(packet).encode(), before_a_ref=True)
-    write_token(folder, token)
-    return data
+    yield File(folder / PACKET, contract.data)
+    yield File(folder / PROMPT, prompt_of(packet).encode())
+    yield _token_file(folder, contract.token)
 
 
 def write_token(folder: Path, token: str) -> None:
     """Put the current token of an attempt in its directory, readable by its owner only."""
-    write_synced(folder / TOKEN, token.encode() + b"\n", mode=0o600, before_a_ref=True)
+    write_before_a_ref([_token_file(folder, token)])
+
+
+def _token_file(folder: Path, token: str) -> File:
+    return File(folder / TOKEN, token.encode() + b"\n", mode=0o600)
 
 
 def read_packet(ctx: Context, run: str, attempt: AttemptId, stored: bytes | None) -> Packet:

@@ -7,13 +7,13 @@ cut off by a kill; the next call finds what is there and goes on.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import asdict, replace
 
-from gitbaton.engine import advance, contract, integrate, observe, prepare, start
+from gitbaton.engine import advance, contract, holding, integrate, observe, prepare, start
 from gitbaton.engine.batch import Outlook, compose
 from gitbaton.engine.context import Context, known_run, require_outside, resolve_run
 from gitbaton.engine.remains import last_red_check
@@ -23,12 +23,12 @@ from gitbaton.git import worktree
 from gitbaton.model.action import ActionBatch, Dispatch, LeaseTerms, ResolveMerge
 from gitbaton.model.ids import AttemptId, assignment_id
 from gitbaton.model.plan import Order, Unit
-from gitbaton.model.run import Attempt, Event, RunRecord, RunState, TicketRecord
+from gitbaton.model.run import Attempt, Event, Hold, RunRecord, RunState, TicketRecord
 from gitbaton.rules import lease as leases
 from gitbaton.rules.claim import Choice, choose, claim
 from gitbaton.rules.frontier import claimable
 from gitbaton.rules.settle import exhaust, expire
-from gitbaton.rules.state import record, with_intent, with_live
+from gitbaton.rules.state import record, with_intent, with_live, without_intent
 from gitbaton.store import runs
 
 MOST_CAPACITY = 64
@@ -59,6 +59,8 @@ def actions(
     if lease is not None and lease < 1:
         raise UsageError("bad-lease", "a lease of no time would be lost at once", "e.g. --lease 1h")
     name = resolve_run(ctx, run, must_exist=False)
+    about_a_plan = {"order": order, "unit": unit, "project": project, "plan_from": plan_from}
+    start.require_tasks_file(ctx, name, about_a_plan)
     resolved = start.run_of_change(ctx, name, project)
     if not known_run(ctx, resolved):
         resolved = start.start(
@@ -116,7 +118,7 @@ def _has_its_plan(record: RunRecord) -> bool:
     """Whether the plan was brought to the integration branch, so that a worktree will hold it. Not
     yet so only while another process, at this moment, makes the first plan commit."""
     own = record.source.kind == "revision" and record.source.at == record.branch
-    return own or bool(record.source.files)
+    return own or record.source.kind == "queue" or bool(record.source.files)
 
 
 def take_over(
@@ -212,9 +214,11 @@ def _claim(
     """Claim what the session may have, and make the worktrees."""
     limit = capacity or ctx.settings.capacity
 
-    def choices(loaded: runs.Loaded) -> tuple[RunState, tuple[Choice, ...]]:
+    def choices(
+        loaded: runs.Loaded, to_be_had: Callable[[str], bool] = lambda _: True
+    ) -> tuple[RunState, tuple[Choice, ...]]:
         state = _numbered(loaded, limit)
-        return state, choose(state, session, limit, ctx.settings.max_active)
+        return state, choose(state, session, limit, ctx.settings.max_active, to_be_had)
 
     if not choices(runs.load(ctx.repo, run))[1]:
         return []
@@ -225,13 +229,20 @@ def _claim(
         # The contract is written here, under the state lock, because its place on disk is named
         # after the attempt: nobody else can be writing an attempt of the same number.
         tokens.clear()
-        state, chosen = choices(loaded)
+        contracts = []
+        state, chosen = choices(loaded, lambda key: hold is None or hold.is_for(key))
+        if hold is not None and not holding.stands(loaded, hold, chosen):
+            return None
         for choice in chosen:
-            token = contract.new_token()
-            state = _claimed(ctx, state, choice, session, token, lease)
-            tokens[choice.id] = token
+            made = _contract(ctx, state, choice)
+            state = _claimed(ctx, state, choice, session, made, lease, hold)
+            tokens[choice.id] = made.token
+            contracts.append(made)
         if not tokens:
             return None
+        contract.write_contracts(ctx, contracts)
+        if hold is not None:
+            state = without_intent(state, hold.id)
         state = with_intent(state, prepare.new_prepare(ctx, list(tokens), intent_id))
         names = ", ".join(str(a) for a in tokens)
         only = next(iter(tokens)) if len(tokens) == 1 else AttemptId("", 0)
@@ -243,8 +254,12 @@ def _claim(
             session=session,
         )
 
+    def wanted(loaded: runs.Loaded, to_be_had: Callable[[str], bool]) -> Sequence[Choice]:
+        return choices(loaded, to_be_had)[1]
+
     with prepare.intent_lock(ctx, intent_id) as lock:
-        claimed = ctx.transact(run, step)
+        with holding.held(ctx, run, wanted, session) as hold:
+            claimed = ctx.transact(run, step)
         if not tokens:
             return []
         attempts = [a for a in (claimed.attempt(i) for i in tokens) if a is not None]
@@ -270,32 +285,37 @@ def _numbered(loaded: runs.Loaded, limit: int) -> RunState:
     return state
 
 
+def _contract(ctx: Context, state: RunState, choice: Choice) -> contract.Contract:
+    run = state.run.id
+    path = worktree_root(ctx.repo, ctx.settings) / run / choice.id.slug
+    worktree.require_available(ctx.repo, path)  # before the claim: it is no fault of the ticket's
+    return contract.new_contract(ctx, state, choice, path, ctx.attempt_branch(run, choice.id))
+
+
 def _claimed(
     ctx: Context,
     state: RunState,
     choice: Choice,
     session: str,
-    token: str,
+    made: contract.Contract,
     lease: int | None,
+    hold: Hold | None,
 ) -> RunState:
     run, now = state.run, ctx.clock.now()
     ttl = lease or choice.ticket.lease_seconds or ctx.settings.lease_seconds
-    path = worktree_root(ctx.repo, ctx.settings) / run.id / choice.id.slug
-    worktree.require_available(ctx.repo, path)  # before the claim: it is no fault of the ticket's
-    branch = ctx.attempt_branch(run.id, choice.id)
-    packet = contract.build_packet(ctx, state, choice, path, branch)
-    data = contract.write_contract(ctx, packet, token)
     return claim(
         state,
         choice,
         session=session,
-        lease=leases.grant(now, session, token, ttl),
+        lease=leases.grant(now, session, made.token, ttl),
         base_commit=run.tip,
-        branch=branch,
-        worktree=str(path),
-        packet=data,
-        packet_sha256=hashlib.sha256(data).hexdigest(),
+        branch=ctx.attempt_branch(run.id, choice.id),
+        worktree=made.packet.worktree,
+        packet=made.data,
+        packet_sha256=hashlib.sha256(made.data).hexdigest(),
         now=now,
+        capability=hold.capabilities[str(choice.id)] if hold else None,
+        queue_revision=hold.queue_revision if hold else None,
     )
 
 

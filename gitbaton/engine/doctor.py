@@ -15,12 +15,13 @@ from pathlib import Path
 import msgspec
 
 from gitbaton.config import of_unknown
-from gitbaton.engine import outgoing, setup
+from gitbaton.engine import holdings, outgoing, setup
 from gitbaton.engine.context import Context, open_context
 from gitbaton.engine.health import Check, guarded, refused
 from gitbaton.errors import BatonError, RepositoryError
 from gitbaton.evidence.prepare import worktree_root
 from gitbaton.git import process, refs, worktree
+from gitbaton.model import layout
 from gitbaton.store import notes, runs
 
 LEAST_FREE = 500 * 1024 * 1024
@@ -55,6 +56,7 @@ def examine(warn: Callable[[str], None], *, fix: bool = False) -> Report:
         checks.append(guarded(name, lambda look=look: look(ctx)))  # type: ignore[misc]
     checks += _locks(ctx, fix)
     checks += _runs(ctx, fix)
+    checks += holdings.checks(ctx)
     checks += _worktrees(ctx)
     checks += outgoing.pushes(ctx)
     return Report(checks=tuple(checks))
@@ -223,8 +225,8 @@ def _run(ctx: Context, run: str) -> Check:
 def _notes(ctx: Context, run: str, fix: bool) -> Check:
     name = f"notes {run}"
     loaded = runs.load(ctx.repo, run)
-    expected = _expected(loaded)
-    missing = sum(notes.read(ctx.repo, run, commit) != text for commit, text in expected)
+    expected = dict(_expected(loaded))
+    missing = sum(notes.read(ctx.repo, run, commit) != text for commit, text in expected.items())
     if not missing:
         return Check(name=name, ok=True, message="they agree with the state")
     if fix:
@@ -239,7 +241,7 @@ def _notes(ctx: Context, run: str, fix: bool) -> Check:
 
 
 def _expected(loaded: runs.Loaded) -> Iterator[tuple[str, bytes]]:
-    """Commit and text of each receipt's note."""
+    """Commit and text of each note; of two for one commit, the later."""
     for attempt in loaded.all_attempts():
         receipt = loaded.receipt(attempt.id)
         if receipt is None or attempt.sealed is None:
@@ -248,6 +250,12 @@ def _expected(loaded: runs.Loaded) -> Iterator[tuple[str, bytes]]:
         if attempt.merge_commit:
             merged = loaded.merged_receipt(attempt.id)
             yield attempt.merge_commit, notes.of_merge(receipt, merged)
+    closeout = loaded.file(layout.CLOSEOUT)
+    if closeout is not None:
+        yield notes.of_closeout(loaded, closeout)
+    closeout = loaded.file(layout.CLOSEOUT)
+    if closeout is not None:
+        yield notes.of_closeout(loaded, closeout)
 
 
 # --- worktrees ---------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gitbaton.engine import advance, planning, prepare, trust, update
+from gitbaton.engine import advance, closing, planning, prepare, returning, trust, update
 from gitbaton.engine.bounds import overstep
 from gitbaton.engine.context import Context
 from gitbaton.engine.merging import (
@@ -71,6 +71,7 @@ def integrate(
                 loaded = runs.load(ctx.repo, run)
             if read_plan and not _stuck(ctx, loaded):
                 _refresh(ctx, run, plan_from)
+                closing.close(ctx, run)
                 read_plan = False
         # Somebody may have sealed and found the lock busy since we looked last.
         loaded = runs.load(ctx.repo, run)
@@ -125,6 +126,11 @@ def _integrate_once(ctx: Context, loaded: runs.Loaded) -> bool:
         return False
     accepted, rejected = [], False
     for attempt in pending:
+        lost = returning.lost(ctx, loaded, attempt)
+        if lost is not None:
+            returning.lose(ctx, loaded.state.run.id, attempt, lost)
+            rejected = True
+            continue
         failure = _reject(ctx, loaded, attempt)
         if failure is None:
             accepted.append(attempt)

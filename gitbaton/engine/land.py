@@ -9,7 +9,8 @@ from __future__ import annotations
 import secrets
 
 from gitbaton.engine import advance, integrate, trust
-from gitbaton.engine.context import Context, require_outside, resolve_run
+from gitbaton.engine.context import Context, attempt_here, require_outside, resolve_run
+from gitbaton.engine.membership import descriptor_of
 from gitbaton.engine.merging import merge_workspace
 from gitbaton.engine.prepare import tasks_path_of
 from gitbaton.engine.proof import prove
@@ -18,6 +19,7 @@ from gitbaton.errors import Refused
 from gitbaton.evidence.at_hand import refs_of
 from gitbaton.evidence.examine import named
 from gitbaton.git import ancestry, merge, objects, refs, remote, worktree
+from gitbaton.model.ids import assignment_id
 from gitbaton.model.run import Event, Land, Recorded, RunRecord
 from gitbaton.store import runs
 
@@ -32,8 +34,9 @@ def land(
     push_branch: bool = False,
 ) -> Moved:
     """Move ``onto`` (a branch; default: the run's base) to hold all integrated work."""
-    require_outside(ctx, "landing a run")
     run = resolve_run(ctx, run_name)
+    if onto is not None or not _is_below_here(ctx, run):
+        require_outside(ctx, "landing a run")
     with advance.exclusively(ctx, run):
         advance.recover(ctx, run)
         loaded = runs.load(ctx.repo, run)
@@ -45,10 +48,23 @@ def land(
     return moved
 
 
+def _is_below_here(ctx: Context, run: str) -> bool:
+    """Whether a worker opened the run below its attempt, whose branch is then the run's base: what
+    it lands there, it will have to seal."""
+    here = attempt_here(ctx)
+    descriptor = descriptor_of(runs.load_live(ctx.repo, run)[1])
+    below = descriptor.parent if descriptor else None
+    return here is not None and below == assignment_id(*here)
+
+
 def _push(ctx: Context, run: RunRecord) -> None:
     """Push the integration branch, with the record that makes its commits count as covered."""
-    record = (ref for ref in refs_of(run.id) if refs.read(ctx.repo, ref) is not None)
-    remote.push(ctx.repo, _remote(ctx), (run.branch, *record))
+    descriptor = descriptor_of(run)
+    record = refs_of(run.id, descriptor.queue if descriptor else None)
+    there = [ref for ref in record if refs.read(ctx.repo, ref) is not None]
+    # A batch that arrives without its queue would hold items that nobody there knows to be held.
+    together = descriptor is not None
+    remote.push(ctx.repo, _remote(ctx), (run.branch, *there), together=together)
 
 
 def _require_landable(ctx: Context, loaded: runs.Loaded, partial: bool) -> None:

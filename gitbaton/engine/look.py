@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -14,6 +15,8 @@ from gitbaton.engine.context import (
     resolve_attempt,
     resolve_run,
 )
+from gitbaton.engine.rootview import BatchView
+from gitbaton.engine.rootview import view as batch_view
 from gitbaton.engine.view import (
     FOREIGN,
     AttemptView,
@@ -26,16 +29,19 @@ from gitbaton.engine.view import (
     view,
 )
 from gitbaton.errors import BatonError, NotFound
+from gitbaton.model.batch import Batch, Disposition
 from gitbaton.model.ids import assignment_id, natural_key
 from gitbaton.model.packet import Packet
 from gitbaton.model.receipt import Statement
-from gitbaton.model.root import RootTarget
-from gitbaton.model.run import INTENT, Attempt, Event, Note
+from gitbaton.model.root import BatchTarget, Mode, RootTarget
+from gitbaton.model.run import INTENT, Attempt, Event, Live, Note, RunRecord
 from gitbaton.rules.frontier import exhausted
 from gitbaton.store import runs
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """A run; ``mode`` and ``batch`` are there for a batch only."""
+
     run: str
     revision: int
     generation: int
@@ -54,11 +60,16 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     failed: tuple[str, ...] = ()
     paused: str | None = None
     landed: bool = False
+    mode: Mode | None = None
+    batch: BatchView | None = None
 
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A run; ``name`` is what people call it, where its id says nothing to them."""
+
     run: str
     type: str
+    name: str
     state: str
     complete: bool
     tickets: Counts
@@ -91,6 +102,7 @@ class Show(msgspec.Struct, frozen=True, kw_only=True):
     packet: Packet | None
     receipt: Statement | None
     merged: Statement | None
+    disposition: Disposition | None
     log_path: str
     history: tuple[EventView, ...]
 
@@ -114,7 +126,7 @@ def status(ctx: Context, run_name: str | None, *, all_attempts: bool = False) ->
             tickets=Counts(),
             warnings=tuple(filter(None, (not_taken_over(ctx),))),
         )
-    _, record, live = runs.load_live(ctx.repo, run)
+    oid, record, live = runs.load_live(ctx.repo, run)
     attempts = list(live.attempts.values())
     if all_attempts:
         attempts = list(runs.load(ctx.repo, run).all_attempts())
@@ -139,7 +151,16 @@ def status(ctx: Context, run_name: str | None, *, all_attempts: bool = False) ->
         failed=exhausted(live),
         paused=record.paused,
         landed=live.complete and is_seen_landed(ctx, record),
+        mode=record.target.mode,
+        batch=_batch(ctx, oid, record, live),
     )
+
+
+def _batch(ctx: Context, oid: str, record: RunRecord, live: Live) -> BatchView | None:
+    if not isinstance(record.target, BatchTarget):
+        return None
+    batch = runs.load_batch(ctx.repo, record.id, oid)
+    return batch_view(record.target.descriptor, batch, live) if batch else None
 
 
 def list_runs(ctx: Context) -> RunList:
@@ -152,6 +173,7 @@ def list_runs(ctx: Context) -> RunList:
             line = RunLine(
                 run=run,
                 type="",
+                name="",
                 state="unreadable",
                 complete=False,
                 tickets=Counts(),
@@ -162,6 +184,7 @@ def list_runs(ctx: Context) -> RunList:
             line = RunLine(
                 run=run,
                 type=str(record.target.__struct_config__.tag),
+                name=record.target.name,
                 state=state_of(record, live),
                 complete=live.complete,
                 tickets=counts_of(live),
@@ -174,12 +197,15 @@ def list_runs(ctx: Context) -> RunList:
 def log(ctx: Context, run_name: str | None, limit: int | None = None) -> Log:
     """The transitions of a run, newest first; an intent only while nothing has come of it."""
     run = resolve_run(ctx, run_name)
-    told = (
-        _event(entry)
-        for at, entry in enumerate(runs.log(ctx.repo, run))
-        if at == 0 or not entry.event.event.endswith(INTENT)
-    )
+    told = map(_event, _done(runs.log(ctx.repo, run)))
     return Log(run=run, events=tuple(islice(told, limit)))
+
+
+def _done(entries: Iterable[runs.LogEntry]) -> Iterator[runs.LogEntry]:
+    """What was done; what was only about to be done is part of that, unless nothing followed."""
+    for at, entry in enumerate(entries):
+        if at == 0 or not entry.event.event.endswith(INTENT):
+            yield entry
 
 
 def show(ctx: Context, what: str | None) -> Show:
@@ -189,18 +215,24 @@ def show(ctx: Context, what: str | None) -> Show:
     attempt = loaded.attempt(attempt_id)
     if attempt is None:
         raise NotFound("unknown-attempt", f"{run} has no attempt {attempt_id}", "")
-    history = [
-        _event(entry) for entry in runs.log(ctx.repo, run) if _is_about(entry.event, attempt)
-    ]
+    told = (e for e in _done(runs.log(ctx.repo, run)) if _is_about(e.event, attempt))
     return Show(
         assignment=assignment_id(run, attempt_id),
         attempt=view(ctx, run, attempt, loaded.state.live),
         packet=_decoded(ctx, loaded.packet(attempt_id), Packet),
         receipt=_decoded(ctx, loaded.receipt(attempt_id), Statement),
         merged=_decoded(ctx, loaded.merged_receipt(attempt_id), Statement),
+        disposition=_disposition(loaded.state.batch, attempt),
         log_path=str(ctx.attempt_dir(run, attempt_id) / LOG),
-        history=tuple(history),
+        history=tuple(map(_event, told)),
     )
+
+
+def _disposition(batch: Batch | None, attempt: Attempt) -> Disposition | None:
+    """What an attempt was returned as, other than by a receipt."""
+    member = batch.member(attempt.ticket) if batch else None
+    history = member.history if member else ()
+    return next((d for d in history if d.attempt == str(attempt.id)), None)
 
 
 def _is_about(event: Event, attempt: Attempt) -> bool:

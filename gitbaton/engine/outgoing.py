@@ -12,13 +12,14 @@ from pathlib import Path
 from gitbaton.engine import hooks
 from gitbaton.engine.context import Context
 from gitbaton.engine.health import Check, guarded
+from gitbaton.engine.membership import descriptor_of
 from gitbaton.errors import BatonError
 from gitbaton.evidence import signature
 from gitbaton.evidence.at_hand import refs_of
 from gitbaton.git import ancestry, refs, remote
 from gitbaton.model import layout
-from gitbaton.model.run import RunRecord
-from gitbaton.store import runs
+from gitbaton.model.run import RunRecord, RunState
+from gitbaton.store import queues, runs
 
 _PROBE = b"is this key at hand?"
 
@@ -119,7 +120,7 @@ def _remote(ctx: Context, name: str, local: dict[str, str]) -> Check:
                 name=title,
                 ok=False,
                 message=wrong,
-                fix=f"git push {name} {' '.join(refs_of(run))}",
+                fix=f"git push {name} {' '.join(refs_of(run, _queue_of(ctx, run)))}",
             )
     return Check(name=title, ok=True, message="it has the evidence of all work that it has")
 
@@ -128,20 +129,43 @@ def _partial(ctx: Context, name: str, run: str, here: str, there: str | None) ->
     """What is wrong with a run at a remote; "" if nothing is."""
     try:
         record = runs.load(ctx.repo, run).state.run
-        known = runs.load(ctx.repo, run, at=there).state.run if there else None
+        known = runs.load(ctx.repo, run, at=there).state if there else None
     except BatonError:
         return ""  # the check of the run speaks of it
     if there is not None and not _same_chain(ctx, here, there):
         return f"the state of {run} there and the one here have gone different ways"
+    if known is not None and (wrong := _without_queue(ctx, name, known)):
+        return wrong
     work = _work_at(ctx, name, record)
     if work is None:
         return ""
     ref, commit = work
     if known is None:
         return f"it has {ref} at {commit[:12]}, but not the state of {run}"
-    if not ancestry.is_ancestor(ctx.repo, commit, known.tip):
+    if not ancestry.is_ancestor(ctx.repo, commit, known.run.tip):
         return f"it has {ref} at {commit[:12]}, which the state of {run} there does not know"
     return ""
+
+
+def _without_queue(ctx: Context, name: str, known: RunState) -> str:
+    """What is wrong with the queue at a remote of a batch whose state there is ``known``."""
+    descriptor, batch = descriptor_of(known.run), known.batch
+    if descriptor is None or batch is None:
+        return ""
+    queue = refs.read(ctx.repo, f"{layout.TRACKED}{name}/queues/{descriptor.queue}")
+    if queue is None:
+        return f"it has the state of {known.run.id}, but not its queue {descriptor.queue}"
+    if not queues.descends(ctx.repo, batch.queue_revision, queue):
+        return (
+            f"it has queue {descriptor.queue} at {queue[:12]}, which is not what "
+            f"{known.run.id} there has seen of it"
+        )
+    return ""
+
+
+def _queue_of(ctx: Context, run: str) -> str | None:
+    descriptor = descriptor_of(runs.load_live(ctx.repo, run)[1])
+    return descriptor.queue if descriptor else None
 
 
 def _work_at(ctx: Context, name: str, record: RunRecord) -> tuple[str, str] | None:

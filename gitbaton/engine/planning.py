@@ -10,13 +10,14 @@ from collections.abc import Collection
 
 from msgspec.structs import replace
 
-from gitbaton.engine import source
+from gitbaton.engine import membership, source
 from gitbaton.engine.advance import carry_out, new_advance
 from gitbaton.engine.context import Context
 from gitbaton.errors import BatonError
 from gitbaton.evidence.ticks import ticked_keys
 from gitbaton.git import objects
 from gitbaton.model.ids import natural_key
+from gitbaton.model.root import ChangeTarget
 from gitbaton.model.run import Event, PlanSource, Recorded, RunState
 from gitbaton.plan import write
 from gitbaton.rules.revise import note_ticks, resolved_by_receipt, revise
@@ -33,6 +34,8 @@ def synchronise(ctx: Context, run: str, *, plan_from: str | None = None) -> runs
     """
     loaded = runs.load(ctx.repo, run)
     record = loaded.state.run
+    if not isinstance(record.target, ChangeTarget):
+        return membership.synchronise(ctx, run)
     try:
         if plan_from is None:
             found = source.again(ctx, record.target, record.source)

@@ -13,6 +13,7 @@ from gitbaton.engine.disk import write_synced
 from gitbaton.engine.start import find_base, run_of_change
 from gitbaton.errors import BatonError, NotFound, PlanError, Refused
 from gitbaton.model.plan import Boxes, Order, Plan, Remark, Unit
+from gitbaton.model.root import BatchTarget, ChangeTarget
 from gitbaton.model.run import RunState
 from gitbaton.plan import openspec, tasksmd, write
 from gitbaton.rules.frontier import all_predecessors, startable, ticket_states
@@ -72,6 +73,8 @@ def plan(
     run = run_of_change(ctx, name, project)
     state = runs.load(ctx.repo, run).state if known_run(ctx, run) else None
     if state is not None:
+        if isinstance(state.run.target, BatchTarget):
+            return _view(run, state.plan, state, state.run.checks, (), (), state.run.source.at)
         order, unit = order or state.run.order, unit or state.run.unit
     path, text = _text(ctx, name, state, project, plan_from)
     read = tasksmd.read(text, order=order, unit=unit)
@@ -95,11 +98,13 @@ def _text(
     plan_from: str | None,
 ) -> tuple[str, bytes]:
     """Path and bytes of the tasks file, from where the run would read it."""
-    found = None
-    if state is not None and plan_from is None:
-        found = source.again(ctx, state.run.target, state.run.source)
+    found, change = None, name
+    if state is not None:
+        target = _change(state)
+        change = target.change
+        if plan_from is None:
+            found = source.again(ctx, target, state.run.source)
     if found is None:
-        change = state.run.target.change if state is not None else name
         try:
             found = source.find(
                 ctx,
@@ -116,6 +121,17 @@ def _text(
             path = openspec.tasks_path(folder, where)
             return path, _required(folder.read(path), path)
     return found.tasks_path, _required(found.folder.read(found.tasks_path), found.tasks_path)
+
+
+def _change(state: RunState) -> ChangeTarget:
+    """The change that a run executes; raises `Refused` for one that has no plan to be written."""
+    if not isinstance(state.run.target, ChangeTarget):
+        raise Refused(
+            "plan-write-refused",
+            f"{state.run.id} is a virtual root: it has no tasks file",
+            "`git baton queue set ITEM` changes an item of its queue",
+        )
+    return state.run.target
 
 
 def _base(ctx: Context) -> str | None:
@@ -181,8 +197,9 @@ def check_box(ctx: Context, run_name: str | None, key: str, done: bool, dry_run:
     name = resolve_run(ctx, run_name, must_exist=False)
     run = run_of_change(ctx, name, None)
     state = runs.load(ctx.repo, run).state if known_run(ctx, run) else None
-    if state is not None and state.run.source.kind == "worktree":
-        found = source.again(ctx, state.run.target, state.run.source)
+    target = _change(state) if state is not None else None
+    if state is not None and target is not None and state.run.source.kind == "worktree":
+        found = source.again(ctx, target, state.run.source)
     else:
         found = source.find(ctx, name, project=None, branch=ctx.branch(name), base=_base(ctx))
     if found is None or not isinstance(found.folder, openspec.DiskFolder):

@@ -20,7 +20,7 @@ from gitbaton.evidence import ticks
 from gitbaton.evidence.prepare import prepare_worktree
 from gitbaton.git import merge, refs, worktree
 from gitbaton.lock import Lock
-from gitbaton.model.ids import AttemptId, parse_attempt
+from gitbaton.model.ids import AttemptId
 from gitbaton.model.run import Attempt, Event, Failure, Prepare, RunState
 from gitbaton.rules.settle import end, exhaust
 from gitbaton.rules.state import without_intent
@@ -124,7 +124,7 @@ def recover(ctx: Context, run: str) -> None:
             loaded = runs.load(ctx.repo, run)
             if intent.id not in loaded.state.intents:
                 continue
-            found = [loaded.attempt(AttemptId(*_parts(name))) for name in intent.attempts]
+            found = [loaded.attempt(AttemptId.parse(name)) for name in intent.attempts]
             leased = [a for a in found if a is not None and a.state == "leased"]
             carry_out(ctx, run, intent.id, leased)
 
@@ -180,8 +180,3 @@ def tasks_path_of(ctx: Context, loaded: runs.Loaded) -> str:
     """The tasks file of a run's change, as a path in the tree of the integration branch."""
     run = loaded.state.run
     return ticks.tasks_path(ctx.repo, run.tip, run.target.folder)
-
-
-def _parts(name: str) -> tuple[str, int]:
-    ticket, number = parse_attempt(name)
-    return ticket, number or 0

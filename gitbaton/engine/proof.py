@@ -52,7 +52,7 @@ class Proof(NamedTuple):
         predicate = Predicate(
             assignment=f"{run.id}/{attempt.id}" if attempt else run.id,
             run=run.id,
-            mode=None,
+            mode=run.target.mode,
             ticket=attempt.ticket if attempt else "",
             attempt=attempt.number if attempt else 0,
             session=attempt.session if attempt else "",

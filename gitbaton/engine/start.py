@@ -7,7 +7,7 @@ whatever is missing.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gitbaton.engine import source, trust
@@ -33,6 +33,19 @@ def run_of_change(ctx: Context, change: str, project: str | None) -> str:
     if here is None or here == runs.load_live(ctx.repo, change)[1].target.project:
         return change
     return f"{here.replace('/', '.')}.{change}" if here else change
+
+
+def require_tasks_file(ctx: Context, run: str, said: Mapping[str, str | None]) -> None:
+    """Raise `UsageError` for options about a tasks file where the plan is none."""
+    wrong = next((name for name, value in said.items() if value is not None), None)
+    if wrong is None or not known_run(ctx, run):
+        return
+    if runs.load_live(ctx.repo, run)[1].target.state_authority == "virtual_root":
+        raise UsageError(
+            "no-tasks-file",
+            f"{run} is a batch: there is no plan that --{wrong.replace('_', '-')} could be about",
+            "leave it out; `git baton batch open` says which items are meant, in which order",
+        )
 
 
 def start(
@@ -62,19 +75,13 @@ def start(
     if known_run(ctx, run):
         return run
     _require_nowhere_else(ctx, run)
-    commands = usable(checks) or usable(ctx.settings.verify)
-    if not commands:
-        raise Refused(
-            "no-checks",
-            "no check is configured, so nothing could be verified",
-            "pass --verify CMD, or: git config --add baton.verify CMD",
-        )
+    commands = require_checks(ctx, checks)
     ctx.require_identity()
     trust.require_ready(ctx)
     plan = source.read(ctx, found, order, unit).plan
     branch = ctx.branch(run)
-    _require_free_branch(ctx, run, branch, base_commit)
-    _require_worktree_root(ctx)
+    require_free_branch(ctx, run, branch, base_commit)
+    require_worktree_root(ctx)
     ctx.repo.writable_or_refuse()
     now = ctx.clock.now()
     record = RunRecord(
@@ -105,6 +112,18 @@ def _require_nowhere_else(ctx: Context, run: str) -> None:
     taking_over = not_taken_over(ctx, run)
     if taking_over is not None:
         raise Refused("run-elsewhere", f"{run} has been run elsewhere", taking_over)
+
+
+def require_checks(ctx: Context, given: Sequence[str]) -> tuple[str, ...]:
+    """The checks of a run: those given, else the configured ones. Raises `Refused` for none."""
+    commands = usable(given) or usable(ctx.settings.verify)
+    if not commands:
+        raise Refused(
+            "no-checks",
+            "no check is configured, so nothing could be verified",
+            "pass --verify CMD, or: git config --add baton.verify CMD",
+        )
+    return commands
 
 
 def usable(checks: Sequence[str]) -> tuple[str, ...]:
@@ -150,8 +169,9 @@ def find_base(ctx: Context, given: str | None) -> tuple[str, str]:
     )
 
 
-def _require_free_branch(ctx: Context, run: str, branch: str, base_commit: str) -> None:
-    """The integration branch does not exist yet, and nothing is in the way of its name."""
+def require_free_branch(ctx: Context, run: str, branch: str, base_commit: str) -> None:
+    """Raise `Refused` if the integration branch exists already, or something is in the way of its
+    name."""
     existing = refs.read(ctx.repo, branch)
     if existing is not None and existing != base_commit:
         raise Refused(
@@ -176,7 +196,8 @@ def _require_free_branch(ctx: Context, run: str, branch: str, base_commit: str) 
         )
 
 
-def _require_worktree_root(ctx: Context) -> None:
+def require_worktree_root(ctx: Context) -> None:
+    """Raise `Refused` unless worktrees can be made where they are to lie."""
     root: Path = worktree_root(ctx.repo, ctx.settings)
     existing = root
     while not existing.exists() and existing != existing.parent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gitbaton.engine import advance, integrate, prepare, trust
+from gitbaton.engine import advance, integrate, membership, prepare, trust
 from gitbaton.engine.context import (
     Context,
     nearest,
@@ -154,6 +154,12 @@ def reopen(ctx: Context, run_name: str | None, ticket_key: str, reason: str) -> 
                 nearest(ticket_key, [t.key for t in loaded.state.plan.tickets]),
             )
         retire.require_reopenable(loaded.state, ticket.key)
+        if loaded.state.batch is not None and ticket.key not in loaded.state.live.missing:
+            raise Refused(
+                "member-returned",
+                f"{ticket.key} has been returned by {run}",
+                f"`git baton queue set {ticket.key} --state open` gives it to the next batch",
+            )
         event = Event(event="reopen", message=f"reopen {ticket.key}: {reason}", ticket=ticket.key)
         commit = _untick(ctx, loaded, ticket.key, reason)
         if commit is None:
@@ -201,11 +207,11 @@ def resume(ctx: Context, run_name: str | None) -> Steered:
     run = resolve_run(ctx, run_name)
 
     def step(loaded: runs.Loaded) -> tuple[RunState, Event] | None:
-        state = retire.resume(loaded.state)
+        state = membership.resumed(ctx, retire.resume(loaded.state))
         return None if state == loaded.state else (state, Event(event="resume", message="resume"))
 
-    ctx.transact(run, step)
-    return Steered(run=run, state=run_state(ctx, run))
+    record = ctx.transact(run, step).state.run
+    return Steered(run=run, state=run_state(ctx, run), mode=record.target.mode)
 
 
 def run_state(ctx: Context, run: str) -> str:

@@ -86,7 +86,8 @@ def halt_of(ctx: Context, record: RunRecord, live: Live) -> HaltView | None:
 
 def state_of(record: RunRecord, live: Live) -> str:
     """``executing waiting blocked paused complete``, from the state alone: a run with something in
-    flight executes, one with something to claim waits for a caller."""
+    flight executes, one with something to claim waits for a caller, and so does a batch that is
+    still to be closed."""
     if record.paused is not None:
         return "paused"
     if live.complete:
@@ -94,7 +95,8 @@ def state_of(record: RunRecord, live: Live) -> str:
     if any(a.active for a in live.attempts.values()):
         return "executing"
     halted = live.halt is not None and live.halt.tip == record.tip
-    return "waiting" if live.ready and not halted else "blocked"
+    to_do = live.ready or live.exhausted
+    return "waiting" if to_do and not halted else "blocked"
 
 
 LOOK_BACK = 500

@@ -98,9 +98,11 @@ def _load(repo: Repository, run: str, oid: str) -> runs.Loaded | BatonError:
     return loaded
 
 
-def refs_of(run: str) -> tuple[str, str]:
-    """The refs that go with a run's branch, for the evidence to arrive with the work."""
-    return layout.run_ref(run), layout.notes_ref(run)
+def refs_of(run: str, queue: str | None = None) -> tuple[str, ...]:
+    """The refs that go with a run's branch, for the evidence to arrive with the work; with a
+    batch's its ``queue``."""
+    own = layout.run_ref(run), layout.notes_ref(run)
+    return own if queue is None else (*own, layout.QUEUES + queue)
 
 
 def named_run(commit: Listed) -> str | None:

@@ -8,14 +8,16 @@ be read is a problem with a place, never an exception: the rest is still to be j
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
 from gitbaton.errors import BatonError, RepositoryError
-from gitbaton.evidence import anchors, beside, chain, copies, steps
+from gitbaton.evidence import anchors, beside, chain, closeout, copies, queued, steps
 from gitbaton.evidence.anchors import Witness
-from gitbaton.evidence.chain import spot
+from gitbaton.evidence.chain import Chain, spot
 from gitbaton.evidence.covered import Coverage, Policy
+from gitbaton.evidence.queued import Line
 from gitbaton.evidence.recompute import Recomputer
 from gitbaton.git import ancestry, objects
 from gitbaton.git.repo import Repository
@@ -32,13 +34,15 @@ _ON_BRANCH = ("merge", "plan", "update", "accept")
 
 class Place(NamedTuple):
     """Where a run is to be found here: the ref of its state (or where that should be) with its
-    value, that of its notes, and the refs of its integration branch with theirs."""
+    value, that of its notes, the refs of its integration branch with theirs, and the queues that
+    lie beside it."""
 
     run: str
     ref: str
     state: str | None
     notes: str | None = None
     branches: Mapping[str, str] = {}
+    queues: Mapping[str, Line] = {}
 
 
 def audit_run(
@@ -53,24 +57,29 @@ def audit_run(
     if place.state is None:
         return _verdict(place, [_gone(place, witnesses)])
     problems: list[Problem] = []
-    try:
-        loaded = runs.load(repo, place.run, at=place.state)
-        attempts = list(_attempts(loaded, problems))
-        _require_ids(loaded, attempts)
-    except BatonError as error:
-        history = chain.read(repo, place.run, place.state)
-        held = anchors.judge(repo, history, witnesses, policy.signers)
-        problems += [*history.problems, *held.problems, _unreadable(place.state, error)]
-        return _verdict(place, problems, transitions=len(history.links))
-    length = loaded.state.run.generation
-    with beside.reading(repo, place.run, place.state, length) as told:
+    with ExitStack() as stack:
+        told: Callable[[], Chain] = partial(chain.read, repo, place.run, place.state)
+        try:
+            loaded = runs.load(repo, place.run, at=place.state)
+            length = loaded.state.run.generation
+            told = stack.enter_context(beside.reading(repo, place.run, place.state, length))
+            attempts = list(_attempts(loaded, problems))
+            _require_ids(loaded, attempts)
+        except BatonError as error:
+            history = told()
+            held = anchors.judge(repo, history, witnesses, policy.signers)
+            problems += [*history.problems, *held.problems, _unreadable(place.state, error)]
+            return _verdict(place, problems, transitions=len(history.links))
         copied = _notes(repo, place, problems)
-        coverage = Coverage(repo, loaded, policy, recomputer, copied.text if copied else _none)
+        notes = copied.text if copied else _none
+        coverage = Coverage(repo, loaded, policy, recomputer, notes, attempts)
         coverage.verify_signatures()
         sealed = [attempt for attempt in attempts if attempt.sealed is not None]
         for attempt in sealed:
             problems += _guarded(place.state, partial(coverage.receipt_problems, attempt))
         problems += _resolved(loaded, attempts)
+        problems += closeout.judge(repo, loaded, attempts)
+        problems += queued.judge(loaded, attempts, place.queues)
         problems += _branch(repo, place, loaded, coverage)
         known = dict.fromkeys((*witnesses, *_own_witnesses(repo, place, attempts)))
         history = told()
@@ -209,7 +218,7 @@ def _branch(
             where=spot(own[-1], field="parent"),
             message=f"the branch of {record.id} does not begin at its base {record.base.commit}",
         )
-    for oid in reversed(own):
+    for oid in coverage.in_order(own):
         yield from _commit(loaded, coverage, oid, record.branch)
     moving = {
         oid

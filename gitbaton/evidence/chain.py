@@ -8,21 +8,23 @@ themselves obey, and with what its own message says.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
 from gitbaton.clock import stamp
 from gitbaton.errors import RepositoryError
-from gitbaton.evidence import steps
+from gitbaton.evidence import roots, steps
 from gitbaton.git import ancestry, objects
 from gitbaton.git.chain import Walked, walk
+from gitbaton.git.commit import CommitInfo
 from gitbaton.git.repo import Repository
 from gitbaton.model import codec, layout
 from gitbaton.model.audit import Problem
+from gitbaton.model.batch import Batch
 from gitbaton.model.ids import AttemptId, is_oid
 from gitbaton.model.run import Attempt, Event, Intent, RunRecord
 from gitbaton.store import trailers
@@ -78,7 +80,7 @@ def read(repo: Repository, run: str, tip: str) -> Chain:
 
 def _damaged(repo: Repository, run: str, tip: str, error: RepositoryError) -> Chain:
     """What can be told of a chain in which something cannot be read: how far it goes."""
-    infos: list[objects.CommitInfo] = []
+    infos: list[CommitInfo] = []
     try:
         infos.extend(ancestry.first_parent_chain(repo, tip, None))
         at = tip
@@ -91,10 +93,16 @@ def _damaged(repo: Repository, run: str, tip: str, error: RepositoryError) -> Ch
     return chain
 
 
-class _Held(msgspec.Struct, frozen=True):
+class _Live(msgspec.Struct, frozen=True):
     """What of ``live.json`` a step is judged by."""
 
     attempts: dict[str, Attempt] = {}
+
+
+class _Cut(msgspec.Struct, frozen=True):
+    """The same, with each attempt as the JSON that it is."""
+
+    attempts: dict[str, msgspec.Raw] = {}
 
 
 class _Judge:
@@ -111,6 +119,8 @@ class _Judge:
         self.intents: dict[str, Intent] = {}
         self.known: dict[str, tuple[str, Any]] = {}
         """By path, the last blob and what it decodes to: most files are the same in the next."""
+        self.attempts: dict[bytes, Attempt] = {}
+        """Those of the last ``live.json``, by their JSON: most are the same in the next."""
 
     def judge(self, walked: Sequence[Walked]) -> None:
         before: steps.View | None = None
@@ -156,10 +166,13 @@ class _Judge:
         moved = list(steps.changes(before, after, written))
         found: Iterable[steps.Finding] = ()  # if the one before could not be read
         if before is not None:
-            found = steps.judge(before, after, link.event, written, moved)
+            found = [
+                *steps.judge(before, after, link.event, written, moved),
+                *roots.judge(before, after, link.event, moved),
+            ]
         elif link is self.chain.links[0]:
             self.kept.add(after.record.base.commit)
-            found = steps.judge_first(after, link.event)
+            found = [*steps.judge_first(after, link.event), *roots.judge_first(after)]
         for finding in found:
             self._report(link, *finding)
         self._parents(link, before, after, moved)
@@ -170,14 +183,19 @@ class _Judge:
         self.chain.problems.append(Problem(code=code, where=where, message=said))
 
     def _view(self) -> steps.View:
-        held = self._file(layout.LIVE, _Held)
         return steps.View(
-            record=self._file(layout.RUN, RunRecord),
-            attempts=held.attempts,
+            record=self._file(layout.RUN, partial(self._decode, RunRecord)),
+            attempts=self._file(layout.LIVE, self._live),
             plan=self.files.get(layout.PLAN, ""),
             intents=list(self.intents.values()),
             archived=partial(self._archived, {}),
+            batch=self._batch(),
+            closeout=self.files.get(layout.CLOSEOUT, ""),
         )
+
+    def _batch(self) -> Batch | None:
+        there = layout.BATCH in self.files
+        return self._file(layout.BATCH, partial(self._decode, Batch)) if there else None
 
     def _intend(self, changed: Iterable[str]) -> None:
         """Bring the standing intents up to date."""
@@ -186,19 +204,32 @@ class _Judge:
                 self.intents.pop(path, None)
                 if path in self.files:
                     # A union is not a type to mypy, though msgspec decodes it like one.
-                    self.intents[path] = self._decode(self.files[path], cast(Any, Intent), path)
+                    self.intents[path] = self._decode(cast(Any, Intent), self.files[path], path)
 
-    def _file(self, path: str, kind: type[T]) -> T:
+    def _file(self, path: str, decode: Callable[[str, str], T]) -> T:
         oid = self.files.get(path)
         if oid is None:
             raise _unreadable(path, "the file is missing")
         known = self.known.get(path)
         if known is None or known[0] != oid:
-            known = self.known[path] = oid, self._decode(oid, kind, path)
+            known = self.known[path] = oid, decode(oid, path)
         value: T = known[1]
         return value
 
-    def _decode(self, oid: str, kind: type[T], path: str) -> T:
+    def _live(self, oid: str, path: str) -> Mapping[str, Attempt]:
+        """The attempts in a ``live.json``, of which few are other ones than before."""
+        cut = self._decode(_Cut, oid, path).attempts
+        try:
+            found = {
+                key: (text, self.attempts.get(text) or codec.decode(text, Attempt))
+                for key, text in zip(cut, map(bytes, cut.values()), strict=True)
+            }
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return self._decode(_Live, oid, path).attempts  # says where it is wrong
+        self.attempts = dict(found.values())
+        return {key: attempt for key, (_, attempt) in found.items()}
+
+    def _decode(self, kind: type[T], oid: str, path: str) -> T:
         try:
             return codec.decode(objects.read_blob(self.repo, oid), kind)
         except RepositoryError as error:
@@ -210,7 +241,7 @@ class _Judge:
         """The attempt at its own place, as it was before the blobs ``old`` were replaced."""
         path = layout.path_of(attempt, layout.ATTEMPT)
         oid = old[path] if path in old else self.files.get(path)
-        return None if oid is None else self._decode(oid, Attempt, path)
+        return None if oid is None else self._decode(Attempt, oid, path)
 
     def _message(self, link: Link, walked: Walked, state: steps.View) -> None:
         """The message is the one that a transition of this run writes, at the time it names."""
@@ -283,6 +314,7 @@ def _knows(state: steps.View, oid: str) -> bool:
     return oid == state.record.tip or any(oid == getattr(i, "new", None) for i in state.intents)
 
 
+@lru_cache(64)
 def _stamp(seconds: int) -> str:
     try:
         return stamp(datetime.fromtimestamp(seconds, UTC))

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import zip_longest
 from typing import NamedTuple
+
+import msgspec
 
 from gitbaton.evidence import statement
 from gitbaton.evidence.chain import Chain, spot
@@ -16,7 +20,7 @@ from gitbaton.git import objects
 from gitbaton.git.repo import Repository
 from gitbaton.model import layout
 from gitbaton.model.audit import Problem
-from gitbaton.model.run import Attempt
+from gitbaton.model.run import Attempt, Close
 from gitbaton.store import notes, runs
 
 _REBUILD = "`git baton notes rebuild` makes the notes anew"
@@ -55,7 +59,10 @@ def judge(
             where=commit,
             message=f"there is no note of a commit of {integrated[commit].id}; {_REBUILD}",
         )
+    closing = any(isinstance(intent, Close) for intent in loaded.state.intents.values())
     for commit, (path, blob) in found.items():
+        if closing and commit == loaded.state.run.tip:
+            continue  # its note comes first, and tells of an end that the state does not tell yet
         meant = expected.get(commit)
         once = blob in history.receipts  # a receipt that another has replaced since
         if meant is None and not once:
@@ -74,46 +81,45 @@ def judge(
 
 
 class _Copy(NamedTuple):
-    """What a note is to hold: its blob, and the receipts it is put together of."""
+    """What a note is to hold: its blob, and the text of one that is put together of several."""
 
     blob: str
-    receipt: str
-    merged: bytes | None = None
+    text: bytes | None = None
 
     def difference(self, repo: Repository, note: bytes) -> str | None:
-        """The field of a receipt in which ``note`` is another."""
-        receipt = objects.read_blob(repo, self.receipt)
-        if self.merged is None:
-            return statement.first_difference(note, receipt)
-        first, _, second = note.partition(b"\n\n")
-        return statement.first_difference(
-            first.rstrip(b"\n"), receipt.rstrip(b"\n")
-        ) or statement.first_difference(second, self.merged)
+        """The field of a document in which ``note`` is another."""
+        meant = objects.read_blob(repo, self.blob) if self.text is None else self.text
+        parts = zip_longest(note.split(b"\n\n"), meant.split(b"\n\n"), fillvalue=b"")
+        fields = (statement.first_difference(a.rstrip(b"\n"), b.rstrip(b"\n")) for a, b in parts)
+        return next(filter(None, fields), None)
 
 
 def _expected(
     repo: Repository, loaded: runs.Loaded, attempts: Sequence[Attempt]
 ) -> Iterator[tuple[str, _Copy]]:
-    """By commit, what its note is to hold."""
+    """By commit, what its note is to hold; of two for one commit, the later."""
     for attempt in attempts:
         if attempt.sealed is None:
             continue
         entry = objects.entry_at(repo, loaded.tree, layout.path_of(attempt.id, layout.RECEIPT))
         if entry is None:
             continue
-        yield attempt.sealed.commit, _Copy(entry[0], entry[0])
+        yield attempt.sealed.commit, _Copy(entry[0])
         if attempt.merge_commit is not None:
-            yield attempt.merge_commit, _of_merge(repo, loaded, attempt, entry[0])
+            merged = loaded.merged_receipt(attempt.id)
+            text = merged and notes.of_merge(objects.read_blob(repo, entry[0]), merged)
+            yield attempt.merge_commit, _together(text) if text else _Copy(entry[0])
     for name, oid, _ in objects.list_tree(repo, loaded.tree, layout.COMMITS):
         commit = layout.commit_of(f"{layout.COMMITS}/{name}")
         if commit is not None:
-            yield commit, _Copy(oid, oid)
+            yield commit, _Copy(oid)
+    data = loaded.file(layout.CLOSEOUT)
+    if data is not None:
+        with suppress(msgspec.MsgspecError, ValueError):  # that is a problem of its own
+            tip, text = notes.of_closeout(loaded, data)
+            yield tip, _together(text)
 
 
-def _of_merge(repo: Repository, loaded: runs.Loaded, attempt: Attempt, receipt: str) -> _Copy:
-    merged = loaded.merged_receipt(attempt.id)
-    if merged is None:
-        return _Copy(receipt, receipt)
-    text = notes.of_merge(objects.read_blob(repo, receipt), merged)
+def _together(text: bytes) -> _Copy:
     whole = b"blob %d\0%s" % (len(text), text)
-    return _Copy(hashlib.sha1(whole, usedforsecurity=False).hexdigest(), receipt, merged)
+    return _Copy(hashlib.sha1(whole, usedforsecurity=False).hexdigest(), text)

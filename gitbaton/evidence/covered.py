@@ -22,11 +22,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import islice
 
-from gitbaton.config import Settings
 from gitbaton.errors import BatonError, RepositoryError
 from gitbaton.evidence import forge
 from gitbaton.evidence.claims import Claim, claims_of
-from gitbaton.evidence.receipts import Copies, Judge, Policy
+from gitbaton.evidence.receipts import Copies, Judge, Policy, policy_of
 from gitbaton.evidence.recompute import Recomputer
 from gitbaton.evidence.tested import Tested
 from gitbaton.evidence.trees import Trees
@@ -40,22 +39,11 @@ from gitbaton.store import notes, runs, trailers
 __all__ = ["Claim", "Coverage", "Policy", "policy_of"]
 
 
-def policy_of(repo: Repository, settings: Settings) -> Policy:
-    """The policy of whoever verifies here. Raises as `signature.signers_of`."""
-    from gitbaton.evidence.signature import signers_of
-
-    return Policy(
-        settings.require,
-        settings.protect_paths,
-        settings.require_signature,
-        signers_of(repo, settings),
-    )
-
-
 class Coverage:
     """One run's evidence, judged by ``policy``; merges are recomputed by ``recomputer``.
 
-    ``copies`` are the notes to compare altered receipts with, by default those of ``repo``.
+    ``copies`` are the notes to compare altered receipts with, by default those of ``repo``, and
+    ``attempts`` all that can be read, for who has read them already.
     """
 
     def __init__(
@@ -65,12 +53,14 @@ class Coverage:
         policy: Policy,
         recomputer: Recomputer,
         copies: Copies | None = None,
+        attempts: Iterable[Attempt] | None = None,
     ) -> None:
         self._repo = repo
         self._run = loaded.state.run
         self._policy = policy
         self._loaded = loaded
-        self.attempts: Mapping[AttemptId, Attempt] = dict(self._readable())
+        readable = self._readable() if attempts is None else attempts
+        self.attempts: Mapping[AttemptId, Attempt] = {each.id: each for each in readable}
         self.claims: Mapping[str, Claim] = claims_of(loaded, self.attempts)
         """Everything that the run says of commits, by object id."""
         self._judge = Judge(
@@ -86,14 +76,14 @@ class Coverage:
         self._own: dict[str, list[Problem]] = {}
         self._judged: dict[str, list[Problem]] = {}
 
-    def _readable(self) -> Iterator[tuple[AttemptId, Attempt]]:
+    def _readable(self) -> Iterator[Attempt]:
         for attempt in self._loaded.attempt_ids():
             try:
                 found = self._loaded.attempt(attempt)
             except RepositoryError:  # damaged: it has no say
                 continue
             if found is not None and found.id == attempt:  # else it lies in another's place
-                yield attempt, found
+                yield found
 
     def outside(self, tip: str | None = None) -> tuple[str, ...]:
         """The base, and what updates and accepted merges took in on the way from there to ``tip``
@@ -165,7 +155,7 @@ class Coverage:
     def uncovered(self, commits: Iterable[str], tip: str | None = None) -> dict[str, list[Problem]]:
         """Those of ``commits`` that the run does not cover, with the reasons."""
         asked = list(dict.fromkeys(commits))
-        found = {oid: self.judge(oid, tip) for oid in self._in_order(asked)}
+        found = {oid: self.judge(oid, tip) for oid in self.in_order(asked)}
         rest = {oid for oid, problems in found.items() if problems is None}
         if rest:
             rest -= self._ancestors
@@ -192,7 +182,7 @@ class Coverage:
             for claim in self.claims.values()
         )
 
-    def _in_order(self, oids: Iterable[str]) -> list[str]:
+    def in_order(self, oids: Iterable[str]) -> list[str]:
         """``oids`` in the order of the branch, which is the cheapest to judge them in; merges are
         recomputed together."""
         order = sorted(oids, key=lambda oid: self._places.get(oid, -1))
@@ -231,7 +221,7 @@ class Coverage:
         """The ancestors of the sealed commits of covered merges, down to what is outside."""
         merges = [claim.commit for claim in self.claims.values() if claim.kind == "merge"]
         sealed = []
-        for oid in self._in_order(merges):
+        for oid in self.in_order(merges):
             attempt = self.claims[oid].attempt
             bound = self.attempts[attempt].sealed if attempt else None
             if bound is not None and not self.judge(oid):

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from gitbaton.config import Settings
 from gitbaton.errors import Refused, RepositoryError
-from gitbaton.evidence.globs import glob_match
 from gitbaton.evidence.prepare import within
 from gitbaton.git import ancestry, checkout, objects, refs
 from gitbaton.git.repo import Repository
 from gitbaton.model.packet import Packet
 from gitbaton.model.run import Attempt
+from gitbaton.rules.globs import glob_match
 
 NAMED = 5  # paths that a message names
 
@@ -67,7 +67,7 @@ def examine(
     changed = tuple(sorted(objects.changed_paths(repo, attempt.base_commit, tip)))
     _require_plain_paths(changed)
     if place is not None:
-        _require_committed(top, frozenset((*prepared, *made_by_checks)))
+        _require_committed(place, frozenset((*prepared, *made_by_checks)))
     _require_descent(repo, attempt, tip)
     for path in changed:
         if path in tasks_paths:
@@ -128,8 +128,8 @@ def _require_branch(attempt: Attempt, place: Repository, tip: str | None) -> Non
         raise Refused("wrong-branch", f"the branch {branch} is gone", f"git branch {branch} COMMIT")
 
 
-def _require_committed(top: Path, made: frozenset[str]) -> None:
-    entries = checkout.status(top, fresh_index=True).entries
+def _require_committed(place: Repository, made: frozenset[str]) -> None:
+    entries = checkout.differences(place)
     dirty = [path for letters, path in entries if letters != "??" or not within(path, made)]
     if dirty:
         raise Refused(

@@ -19,14 +19,14 @@ from gitbaton.config import Settings
 from gitbaton.errors import BatonError
 from gitbaton.evidence.at_hand import States, named_run, refs_of
 from gitbaton.evidence.covered import Coverage
-from gitbaton.evidence.globs import glob_match
 from gitbaton.git import ancestry, history, objects, refs
 from gitbaton.git.history import Listed
 from gitbaton.git.repo import Repository
 from gitbaton.model import layout
 from gitbaton.model.audit import Problem
 from gitbaton.model.ids import is_run_id
-from gitbaton.store import runs
+from gitbaton.rules.globs import glob_match
+from gitbaton.store import queues, runs
 
 OWN = ("refs/baton/", "refs/notes/baton/")
 """What only git-baton writes, and what a server keeps from being rewritten."""
@@ -157,11 +157,8 @@ class _Guard:
                 hint="fetch what is there, and go on from that",
             )
             return
-        run = update.ref.removeprefix(layout.RUNS)
-        state = self.states.loaded(run) if run != update.ref else None
-        if run != update.ref and not is_run_id(run):
-            state = BatonError("bad-run-id", "that can be the name of no run")
-        if isinstance(state, BatonError) and state.code != "newer-schema":
+        state = self._unreadable(update)
+        if state is not None and state.code != "newer-schema":
             yield Refusal(
                 ref=update.ref,
                 commit=update.new,
@@ -169,6 +166,22 @@ class _Guard:
                 reason=state.message,
                 hint="see `git baton doctor` where it comes from",
             )
+
+    def _unreadable(self, update: Update) -> BatonError | None:
+        """Why what arrives is no state of that run, or no queue; None for anything else."""
+        kind, between, name = update.ref.removeprefix("refs/baton/").partition("/")
+        if not between or kind not in ("runs", "queues") or update.new is None:
+            return None
+        if not is_run_id(name):
+            code = "bad-run-id" if kind == "runs" else "bad-queue-name"
+            return BatonError(code, f"that can be the name of no {kind[:-1]}")
+        try:
+            if kind == "queues":
+                queues.load(self.repo, name, update.new)
+        except BatonError as error:
+            return error
+        state = self.states.loaded(name) if kind == "runs" else None
+        return state if isinstance(state, BatonError) else None
 
     def _descends(self, new: str, old: str) -> bool:
         """By first parents only: a rewritten chain may name the old tip as a further parent."""

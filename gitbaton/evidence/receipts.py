@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from gitbaton.config import Settings
 from gitbaton.errors import BatonError
 from gitbaton.evidence import seal, signature, statement
 from gitbaton.evidence.claims import Claim, Stored, of_attempt
 from gitbaton.evidence.examine import named
-from gitbaton.evidence.globs import glob_match
 from gitbaton.git import objects
 from gitbaton.git.repo import Repository
 from gitbaton.model.audit import Problem
 from gitbaton.model.receipt import CheckResult, Predicate, Statement
 from gitbaton.model.run import Attempt
+from gitbaton.rules.globs import glob_match
 from gitbaton.store import runs
 
 if TYPE_CHECKING:
@@ -43,6 +44,16 @@ class Policy(NamedTuple):
         """Whether an allowed signer must have made a signature. Who says whom to trust trusts
         nobody else, also where receipts may be unsigned."""
         return self.require_signature or (signature is not None and self.signers is not None)
+
+
+def policy_of(repo: Repository, settings: Settings) -> Policy:
+    """The policy of whoever verifies here. Raises as `signature.signers_of`."""
+    return Policy(
+        settings.require,
+        settings.protect_paths,
+        settings.require_signature,
+        signature.signers_of(repo, settings),
+    )
 
 
 class Judge:
@@ -105,8 +116,12 @@ class Judge:
         if failure is not None:
             yield _problem(failure.code, stored, failure.message)
             return
+        predicate = statement.parse(stored.receipt or b"").predicate
+        mode = self._loaded.state.run.target.mode
+        if predicate.mode != mode:
+            said = f"predicate.mode is {predicate.mode!r}, but must be {mode!r}"
+            yield _rejected(stored, said)
         if tasks is not None and (self._policy.require or self._policy.protect_paths):
-            predicate = statement.parse(stored.receipt or b"").predicate
             yield from self._required(stored, predicate.checks)
             yield from self._protected(attempt, stored, tasks)
 
@@ -173,6 +188,7 @@ class Judge:
         yield "subject commit", parsed.commit, claim.commit
         yield "subject tree", parsed.tree, info.tree
         yield "predicate.run", predicate.run, run
+        yield "predicate.mode", predicate.mode, self._loaded.state.run.target.mode
         yield "predicate.assignment", predicate.assignment, whole
         yield "predicate.ticket", predicate.ticket, ticket
         yield "predicate.attempt", predicate.attempt, number

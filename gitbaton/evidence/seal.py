@@ -179,7 +179,6 @@ def make_receipt(
     settings: Settings,
     moment: Moment,
     *,
-    mode: str | None = None,
     findings: Sequence[str] = (),
     followups: Sequence[str] = (),
 ) -> bytes:
@@ -189,7 +188,7 @@ def make_receipt(
     predicate = Predicate(
         assignment=assignment_id(run, attempt.id),
         run=run,
-        mode=mode,
+        mode=packet.mode,
         ticket=attempt.ticket,
         attempt=attempt.number,
         session=attempt.session,

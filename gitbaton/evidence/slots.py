@@ -190,12 +190,14 @@ def _state(repo: Repository, path: Path, record: _Record | None) -> str:
         return "absent"
     except OSError:
         return "foreign"
-    if not recorded or not worktree.is_ours(repo, path, recorded=True):
+    if not recorded:
         return "foreign"
     try:
         place = checkout.place_of(path)
     except RepositoryError:
-        return "broken"
+        return "broken" if worktree.is_ours(repo, path, recorded=True) else "foreign"
+    if not worktree.is_linked(repo, place):
+        return "foreign"
     return "broken" if (place.git_dir / "locked").exists() else "whole"
 
 

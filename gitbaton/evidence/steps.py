@@ -1,6 +1,6 @@
 """One transition of a run, judged without trusting who made it: what it says against what it did.
 
-A state commit names an event; the table here says what each event may change. So a transition that
+A state commit names an event; a table says what each event may change. So a transition that
 no verb makes - an attempt that goes back, a receipt that appears without a seal, a recorded commit
 that is gone - is told from the two states alone.
 """
@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from gitbaton.evidence.events import EVENTS, Allowed
 from gitbaton.model import layout
+from gitbaton.model.batch import Batch
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.run import Attempt, Event, Intent, RunRecord
 from gitbaton.model.transitions import MOVES, AttemptState
@@ -30,101 +32,20 @@ class Finding(NamedTuple):
 
 class View(NamedTuple):
     """A state as far as steps are judged. ``attempts`` are those of ``live.json``; ``archived``
-    reads one that lies at its own place in the tree; ``plan`` is the object id of the plan."""
+    reads one that lies at its own place in the tree; ``plan`` and ``closeout`` are the object ids
+    of the plan and of the record of a batch's end ("": there is none)."""
 
     record: RunRecord
     attempts: Mapping[str, Attempt]
     plan: str
     intents: Sequence[Intent]
     archived: Callable[[AttemptId], Attempt | None]
+    batch: Batch | None = None
+    closeout: str = ""
 
     def attempt(self, attempt: AttemptId) -> Attempt | None:
         return self.attempts.get(str(attempt)) or self.archived(attempt)
 
-
-class Allowed(NamedTuple):
-    """What an event may do: the states that attempts enter, their fields and those of the run that
-    change, the files of attempts that are written, and whether it is about one attempt only (others
-    may then enter ``beside``)."""
-
-    enters: frozenset[str] = frozenset()
-    fields: frozenset[str] = frozenset()
-    record: frozenset[str] = frozenset()
-    files: frozenset[str] = frozenset()
-    one: bool = False
-    beside: frozenset[str] = frozenset()
-    plan: bool = False
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_OVER = _words("state failure ended_at")
-_INTEND = Allowed(enters=_words("integrating"), fields=_words("state"))
-_FINISH = Allowed(
-    enters=_words("succeeded"),
-    fields=_OVER
-    | _words("merge_commit tested_by")
-    | _words("merged_receipt_sha256 merged_signature_sha256"),
-    record=_words("tip recorded source"),
-    files=_words("attempt.json merged.json merged.sig commits"),
-    plan=True,
-)
-_LAND = Allowed(record=_words("recorded"), files=_words("commits"))
-_RETIRED = _words("attempt.json")
-
-EVENTS: dict[str, Allowed] = {
-    "start": Allowed(),
-    "configure": Allowed(record=_words("checks order unit")),
-    "pause": Allowed(record=_words("paused")),
-    "resume": Allowed(record=_words("paused")),
-    "halt": Allowed(),
-    "claim": Allowed(
-        enters=_words("leased superseded"),
-        fields=_words("state"),
-        files=_words("packet.json attempt.json"),
-    ),
-    "prepare": Allowed(enters=_words("unknown failed"), fields=_OVER, files=_RETIRED),
-    "expire": Allowed(enters=_words("unknown failed"), fields=_OVER, files=_RETIRED),
-    "redeliver": Allowed(fields=_words("session lease"), one=True),
-    "bind": Allowed(enters=_words("spawned"), fields=_words("state agent_id lease"), one=True),
-    "heartbeat": Allowed(enters=_words("running"), fields=_words("state lease"), one=True),
-    "seal": Allowed(
-        enters=_words("sealed"),
-        fields=_OVER | _words("sealed usage"),
-        files=_words("receipt.json receipt.sig attempt.json"),
-        one=True,
-    ),
-    "end": Allowed(
-        enters=_words("unknown failed"),
-        fields=_OVER | _words("usage"),
-        files=_RETIRED,
-        one=True,
-        beside=_words("failed"),
-    ),
-    "usage": Allowed(fields=_words("usage"), files=_RETIRED, one=True),
-    "review": Allowed(enters=_words("blocked-review"), fields=_words("state failure"), one=True),
-    "conflict": Allowed(
-        enters=_words("blocked-review"), fields=_words("state failure conflicts"), one=True
-    ),
-    "abandon": Allowed(enters=_words("abandoned"), fields=_OVER, files=_RETIRED, one=True),
-    "adopt": Allowed(
-        enters=_words("sealed superseded"),
-        fields=_OVER | _words("accepted_digest"),
-        files=_RETIRED,
-        one=True,
-        beside=_words("superseded"),
-    ),
-    "void": Allowed(enters=_words("sealed"), fields=_words("state")),
-    "recover": _FINISH,
-    "land": _LAND,
-    "land-intent": Allowed(),
-    **dict.fromkeys(("integrate", "plan", "update", "accept", "reopen"), _FINISH),
-    **dict.fromkeys(("integrate-intent", "update-intent", "accept-intent"), _INTEND),
-    **dict.fromkeys(("plan-intent", "reopen-intent"), _INTEND._replace(plan=True)),
-}
-"""Every event that a verb writes, and what it may change."""
 
 _FIXED = ("id", "schema", "target", "base", "branch", "created_at")
 _COUNTED = ("generation", "updated_at")
@@ -193,7 +114,7 @@ def changes(before: View | None, after: View, written: Iterable[Written]) -> Ite
     found = {
         (old.get(key) or new[key]).id: None
         for key in old.keys() | new.keys()
-        if old.get(key) != new.get(key)
+        if old.get(key) is not new.get(key) and old.get(key) != new.get(key)
     }
     for _, attempt, name in written:
         if attempt is not None and name == layout.ATTEMPT:

@@ -17,15 +17,18 @@ from gitbaton.evidence.claims import Claim
 from gitbaton.evidence.examine import named, printable
 from gitbaton.evidence.recompute import Recomputer
 from gitbaton.git import ancestry, objects
+from gitbaton.git.disjoint import Disjoint, Kept
 from gitbaton.git.merge import Asked
+from gitbaton.git.odb import Entry
 from gitbaton.model import codec, layout
 from gitbaton.model.audit import Problem
 from gitbaton.model.plan import Unit
 from gitbaton.model.run import Attempt, RunRecord
-from gitbaton.plan import tasksmd, write
+from gitbaton.plan import openspec, tasksmd, write
 from gitbaton.store import runs
 
 _RECOMPUTED = ("merge", "update", "land")
+_MANY = 8  # merges from which on a look at the whole branch costs less than making them
 
 
 class Trees:
@@ -41,7 +44,10 @@ class Trees:
         self._claims = claims
         self._tasks: dict[str, str] = {}
         self._prepared: set[str] = set()
+        self._kept: dict[str, Kept] = {}
+        """By merge that need not be made again, what became of the tasks file."""
         self._ticker: write.Ticker | None = None
+        self._text: tuple[Entry | None, bytes | None] = None, None
 
     def tasks_path(self, commit: str) -> str:
         """The tasks file of the run's change in ``commit``."""
@@ -54,10 +60,35 @@ class Trees:
     # --- recomputing -----------------------------------------------------------------------------
 
     def prepare(self, claims: Sequence[Claim]) -> None:
-        """Recompute the merges among ``claims`` together."""
-        asked = [self._asked(claim) for claim in claims if not self.is_prepared(claim)]
-        self._prepared.update(claim.commit for claim in claims)
+        """Recompute the merges among ``claims`` together, or show that this is not needed."""
+        new = [claim for claim in claims if not self.is_prepared(claim)]
+        self._prepared.update(claim.commit for claim in new)
+        if len(new) >= _MANY and self._disjoint is not None:
+            new = [claim for claim in new if not self._is_kept(self._disjoint, claim)]
+        asked = map(self._asked, new)
         self._recomputer.prepare(each for each in asked if each is not None)
+
+    def _is_kept(self, disjoint: Disjoint, claim: Claim) -> bool:
+        """Whether an integration merge is the merge of its parents, as far as not its tasks."""
+        asked = self._asked(claim) if claim.kind == "merge" else None
+        if asked is None:
+            return False
+        (tasks,) = asked.keep
+        kept = disjoint.kept(claim.commit, tasks)
+        if kept is None:
+            return False
+        self._kept[claim.commit] = kept
+        folder = self._run.target.folder
+        if not any(openspec.decides(folder, path) for path in kept.others):
+            self._tasks.setdefault(claim.commit, tasks)
+        return True
+
+    @cached_property
+    def _disjoint(self) -> Disjoint | None:
+        try:
+            return Disjoint(self._repo, self._run.base.commit, self._run.tip)
+        except RepositoryError:  # whoever makes the merges will say so
+            return None
 
     def is_prepared(self, claim: Claim) -> bool:
         return claim.kind not in _RECOMPUTED or claim.commit in self._prepared
@@ -73,22 +104,31 @@ class Trees:
 
     def merge_problems(self, claim: Claim, attempt: Attempt) -> Iterator[Problem]:
         """An integration merge is the recomputed one, with the box of its ticket ticked."""
-        tree, tasks = self._bare(claim)
-        if tree is None:
-            yield self._conflict(claim)
-            return
+        kept = self._kept.get(claim.commit)
+        if kept is None:
+            tree, tasks = self._bare(claim)
+            if tree is None:
+                yield self._conflict(claim)
+                return
+            before = objects.entry_at(self._repo, tree, tasks)
+        else:
+            tree = objects.commit_info(self._repo, claim.commit).parents[0]
+            tasks, before = self.tasks_path(tree), kept.before
 
         def texts() -> Iterator[bytes | None]:
-            yield self._ticked(tree, tasks, attempt.ticket)
+            yield self._ticked(before, attempt.ticket)
             for unit in self._former_units:
                 yield ticks.ticked_text(self._repo, tree, tasks, [attempt.ticket], unit)
 
-        yield from self._compare(claim, tree, tasks, texts())
+        if kept is None:
+            yield from self._compare(claim, tree, tasks, texts())
+        else:
+            yield from self._compare_tasks(claim, tasks, before, kept.after, texts())
 
-    def _ticked(self, tree: str, tasks: str, key: str) -> bytes | None:
-        """The tasks file of ``tree`` with one ticket ticked; read anew only if the last merge that
+    def _ticked(self, entry: Entry | None, key: str) -> bytes | None:
+        """The tasks file ``entry`` with one ticket ticked; read anew only if the last merge that
         was judged did not leave this very text."""
-        before = objects.blob_at(self._repo, tree, tasks)
+        before = self._content(entry)
         if before is None:
             return None
         if self._ticker is None or self._ticker.data != before:
@@ -96,6 +136,12 @@ class Trees:
         if not self._ticker.tick(key):
             return write.carry_ticks(before, [key], unit=self._run.unit)
         return self._ticker.data
+
+    def _content(self, entry: Entry | None) -> bytes | None:
+        """The file ``entry``: what one merge leaves is what the next begins with."""
+        if self._text[0] != entry:
+            self._text = entry, objects.content(self._repo, entry)
+        return self._text[1]
 
     def met_problems(self, claim: Claim, *, proven: bool) -> Iterator[Problem]:
         """An update or landing merge is the recomputed one with the boxes ticked that belong there;
@@ -157,10 +203,22 @@ class Trees:
                 + self._other_recipe(claim),
             )
             return
-        found = objects.blob_at(self._repo, claim.commit, tasks)
+        before, after = (objects.entry_at(self._repo, t, tasks) for t in (tree, claim.commit))
+        yield from self._compare_tasks(claim, tasks, before, after, texts)
+
+    def _compare_tasks(
+        self,
+        claim: Claim,
+        tasks: str,
+        before: Entry | None,
+        after: Entry | None,
+        texts: Iterator[bytes | None],
+    ) -> Iterator[Problem]:
+        """The tasks file, which would be ``before`` in the mere merge, is ``after`` with one of
+        ``texts``."""
         expected = next(texts)
+        found = self._content(after)
         if found == expected or found in texts:
-            before, after = (objects.entry_at(self._repo, t, tasks) for t in (tree, claim.commit))
             if before and after and before[1] != after[1]:
                 yield self._other_text(claim, tasks, "its mode is another one")
             return

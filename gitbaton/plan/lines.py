@@ -32,7 +32,8 @@ class Text(NamedTuple):
 
     def join(self) -> bytes:
         """The bytes of the file."""
-        parts = [part for pair in zip(self.lines, (*self.ends, ""), strict=True) for part in pair]
+        parts = [*self.lines, *self.ends]
+        parts[::2], parts[1::2] = self.lines, self.ends
         return self.mark + "".join(parts).encode("utf-8", "surrogateescape")
 
 

@@ -126,10 +126,20 @@ def nearest(name: str, candidates: Iterable[str]) -> list[str]:
     return [folded[match] for match in get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)]
 
 
+def decides(change_dir: str, path: str) -> bool:
+    """Whether a file that comes or goes, or one other than the tasks file that changes, may have a
+    say in which is the tasks file of a change."""
+    return path.startswith((f"{_root(change_dir)}/", f"{change_dir}/"))
+
+
+def _root(change_dir: str) -> str:
+    above, found, _ = change_dir.rpartition("openspec/changes/")
+    return f"{above}openspec" if found else "openspec"
+
+
 def _tracked(folder: Folder, change_dir: str) -> str:
     """What the schema of a change tracks, relative to the change; empty if that is not known."""
-    above, found, _ = change_dir.rpartition("openspec/changes/")
-    root = f"{above}openspec" if found else "openspec"
+    root = _root(change_dir)
     name = _top_value(folder.read(f"{change_dir}/.openspec.yaml"), "schema")
     for config in ("config.yaml", "config.yml"):
         name = name or _top_value(folder.read(f"{root}/{config}"), "schema")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gitbaton.model.transitions import TERMINAL, WORKING
-from gitbaton.report import style, text
+from gitbaton.report import batch, style, text
 from gitbaton.report.lines import ago, clean, duration, plural, table, wrapped
 
 if TYPE_CHECKING:
@@ -27,11 +27,12 @@ _SUGGESTION = {
 
 def status(status: Status) -> str:
     """Where a run stands, what is at work, what is wrong, and what to do next."""
-    tickets = status.tickets
-    done = tickets.resolved + tickets.resolved_by_hand
     head = f"{style.bold(status.run)}  {style.state(status.state.replace('-', ' '))}"
-    lines = [f"{head}  {done} of {tickets.total} resolved" if tickets.total else head]
-    if status.paused is not None:
+    lines = ["  ".join(filter(None, (head, _done(status))))]
+    pause = status.batch.pause if status.batch else None
+    if pause is not None:
+        lines += batch.stopped(pause)
+    elif status.paused is not None:
         lines += wrapped(f"paused: {status.paused}", 2)
     if status.halt is not None:
         lines += style.failure(status.halt, 2)
@@ -41,6 +42,8 @@ def status(status: Status) -> str:
         lines += ["", *_attempts(status.attempts)]
     if status.revision:
         lines += ["", *_facts(status)]
+    if status.batch:
+        lines += batch.below(status.batch)
     notes = [f"{note.kind} of {note.assignment}: {note.text}" for note in status.followups]
     for title, texts in (("noted by workers:", notes), ("warnings:", status.warnings)):
         if texts:
@@ -50,9 +53,21 @@ def status(status: Status) -> str:
     return style.joined(lines)
 
 
+def _done(status: Status) -> str:
+    """How much of it is done; of a batch also what it is called."""
+    tickets = status.tickets
+    done = tickets.resolved + tickets.resolved_by_hand
+    if status.batch is None:
+        return f"{done} of {tickets.total} resolved" if tickets.total else ""
+    total = tickets.total + status.batch.pending
+    said = f"{done} of {total} fixed" if total else "nothing to do"
+    return f"{said}  {clean(status.batch.command)}"
+
+
 def _facts(status: Status) -> list[str]:
     rows = [
-        ("tickets", _counts(status)),
+        *(batch.facts(status.batch, status.mode) if status.batch else ()),
+        ("items" if status.batch else "tickets", _counts(status)),
         ("open", "" if status.complete else style.listed(status.missing)),
         ("failed", style.listed(status.failed)),
         ("by hand", style.listed(status.resolved_by_hand)),
@@ -69,8 +84,9 @@ def _counts(status: Status) -> str:
         ("waiting", tickets.waiting),
         ("failed", tickets.failed),
         ("resolved by hand", tickets.resolved_by_hand),
-        ("canceled", tickets.canceled),
+        ("left" if status.batch else "canceled", tickets.canceled),
         ("dropped", tickets.dropped),
+        ("to come", status.batch.pending if status.batch else 0),
     )
     return ", ".join(f"{count} {name}" for name, count in named if count)
 
@@ -83,6 +99,8 @@ def _next(status: Status) -> list[str]:
             f"{style.do(f'git baton run {run} --command CMD')} (or --agent NAME)",
             f"{style.do(f'git baton plan {run}')} shows what would run",
         ]
+    if found := batch.after(status):
+        return found
     if status.landed:
         return [f"landed; its record stays: {style.do(f'git baton log {run}')}"]
     if status.complete:
@@ -99,8 +117,8 @@ def _next(status: Status) -> list[str]:
         reopen = style.do(f"git baton reopen {run} TICKET --reason R")
         lines.append(f"{plural(status.tickets.failed, 'ticket')} failed: {reopen}")
     if "reconcile" in advice or status.tickets.ready:
-        program = style.do(f"git baton run {run} --command CMD")
-        lines.append(f"{style.do(f'git baton actions {run} --session S')} or {program} goes on")
+        lines.append(f"{style.do(f'git baton run {run} --command CMD')} goes on")
+        lines.append(f"{style.do(f'git baton actions {run} --session S')}, step by step")
     elif advice & {"wait", "wait-lease-nearly-spent", "await-expiry"}:
         lines.append("wait for the workers")
     return lines or [f"{style.do(f'git baton actions {run} --session S')} says what is missing"]
@@ -163,6 +181,7 @@ def runs(listed: RunList) -> str:
                     style.state(run.state),
                     f"{run.tickets.resolved + run.tickets.resolved_by_hand}/{run.tickets.total}",
                     ago(run.updated_at) or clean(run.error or ""),
+                    f"{run.type}: {clean(run.name)}" if run.name else "",
                 )
                 for run in listed.runs
             ]
@@ -184,7 +203,10 @@ def show(shown: Show) -> str:
     attempt = shown.attempt
     title = clean(shown.packet.title) if shown.packet else ""
     lines = [f"{style.bold(shown.assignment)}  {style.state(attempt.state)}  {title}".rstrip()]
-    if attempt.failure is not None:
+    if shown.disposition is not None:
+        came_to = batch.came_to(shown.disposition.kind, shown.disposition.by)
+        lines += wrapped(f"returned as {came_to}: {shown.disposition.reason}", 2)
+    elif attempt.failure is not None:
         lines += style.failure(attempt.failure, 2)
     rows = [
         ("session", clean(attempt.session)),

@@ -167,8 +167,9 @@ def _after(hint: str) -> list[str]:
 
 
 def steered(result: Steered) -> str:
-    ticket = f"  ticket {clean(result.ticket)}" if result.ticket else ""
-    return f"{style.bold(result.run)}  {style.state(result.mode or result.state)}{ticket}"
+    ticket = f"ticket {clean(result.ticket)}" if result.ticket else ""
+    told = style.bold(result.run), style.state(result.state), result.mode, ticket
+    return "  ".join(filter(None, told))
 
 
 def moved(result: Moved) -> str:
@@ -204,7 +205,7 @@ def plan(view: PlanView) -> str:
     head = f"{style.bold(view.run)}  {plural(len(view.tickets), 'ticket')}"
     lines = [f"{head}  order={view.order} unit={view.unit}"]
     frontier = set(view.frontier)
-    section: object = None
+    section: object = None if any(t.section for t in view.tickets) else ""
     group: list[tuple[str, ...]] = []
     for ticket in view.tickets:
         if ticket.section != section:
@@ -221,11 +222,12 @@ def plan(view: PlanView) -> str:
     lines += table(group, indent=2)
     lines += _commands(view)
     boxes = view.boxes
-    lines += [
-        "",
-        f"{plural(boxes.total, 'box', 'boxes')}: {plural(boxes.tickets, 'ticket')}, "
-        f"{boxes.criteria} criteria, {boxes.umbrellas} umbrellas, {boxes.reported} reported",
-    ]
+    if boxes.total or not view.tickets:
+        lines += [
+            "",
+            f"{plural(boxes.total, 'box', 'boxes')}: {plural(boxes.tickets, 'ticket')}, "
+            f"{boxes.criteria} criteria, {boxes.umbrellas} umbrellas, {boxes.reported} reported",
+        ]
     for title, remarks, colour in (
         ("warnings", view.warnings, "yellow"),
         ("errors", view.errors, "red"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import scene
 
-from gitbaton.evidence import anchors, beside
+from gitbaton.evidence import anchors, beside, trees
 from gitbaton.evidence.anchors import Witness
 from gitbaton.evidence.audit import Place, audit_run
 from gitbaton.evidence.covered import Policy
@@ -114,6 +114,26 @@ def test_long_history_is_read_by_another_process(
     monkeypatch.setattr(beside, "LONG", 1)
     assert case.audit() == here
     assert case.audit(early) == with_problems
+
+
+def test_the_other_process_runs_nothing_of_where_it_is_started(
+    case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("gitbaton", "msgspec", "multiprocessing", "pickle"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(beside, "LONG", 1)
+    assert case.audit().ok
+    assert not (tmp_path / "ran").exists()
+
+
+def test_merges_of_different_files_are_not_made_again(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = case.audit()
+    monkeypatch.setattr(trees, "_MANY", 1)
+    monkeypatch.setattr(case.recomputer, "merged", None)
+    assert case.audit() == here
 
 
 def test_every_field_of_every_file_before_the_last_anchor(case: Case) -> None:
