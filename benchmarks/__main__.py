@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import audit, cli, guard, merge, plan, queue, report, run, store
+from benchmarks import audit, cli, findings, guard, merge, plan, queue, report, run, store
 from benchmarks.report import Bench, Left, Line
 from gitbaton.errors import BatonError
 
@@ -28,6 +28,7 @@ GROUPS: dict[str, Callable[[Bench], Iterator[Line]]] = {
     "run": run.run,
     "plan": plan.tasks_file,
     "queue": queue.queue,
+    "findings": findings.findings,
     "audit": audit.audit,
     "guard": guard.push,
 }

@@ -1,4 +1,4 @@
-"""Make the reference pages from the source: error codes, settings, verbs.
+"""Make from the source: pages on error codes, settings and verbs, manual pages, JSON Schemas.
 
     python docs/generate.py            write the pages
     python docs/generate.py --check    exit 1 when one of them is out of date
@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
+from jsonschemas import schemas
+from manpages import man_pages
 
 from gitbaton import errors
 from gitbaton.cli.main import FAMILIES, cli
@@ -22,6 +24,8 @@ from gitbaton.config import SETTINGS, Setting
 
 TOP = Path(__file__).resolve().parent.parent
 PAGES = TOP / "docs" / "reference"
+MANUAL = TOP / "docs" / "man"
+SCHEMAS = TOP / "docs" / "schemas"
 _MARKER = "<!-- made by docs/generate.py; do not edit -->"
 
 # Structs that carry a code in the state or in an answer, beside the exceptions.
@@ -275,19 +279,36 @@ def _prose(command: click.Command) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
+def files() -> dict[Path, str]:
+    """Place and text of everything that is made here."""
+    reference = {PAGES / name: text for name, text in pages().items()}
+    manual = {MANUAL / name: text for name, text in man_pages().items()}
+    return reference | manual | {SCHEMAS / name: text for name, text in schemas().items()}
+
+
+def stale() -> list[Path]:
+    """What is not as it would be made now, or should not be there."""
+    made = files()
+    wrong = [
+        path
+        for path, text in made.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+    return wrong + [path for path in MANUAL.glob("*") if path not in made]
+
+
 def main() -> int:
-    stale = []
-    for name, text in pages().items():
-        path = PAGES / name
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            stale.append(path)
     if "--check" in sys.argv[1:]:
-        for path in stale:
+        found = stale()
+        for path in found:
             print(f"out of date: {path.relative_to(TOP)}; run: python docs/generate.py")
-        return 1 if stale else 0
-    PAGES.mkdir(parents=True, exist_ok=True)
-    for name, text in pages().items():
-        (PAGES / name).write_text(text, encoding="utf-8")
+        return 1 if found else 0
+    made = files()
+    for path in stale():
+        path.unlink(missing_ok=True)
+        if path in made:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(made[path], encoding="utf-8")
     return 0
 
 

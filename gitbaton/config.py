@@ -68,6 +68,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("branchPrefix", "text", "baton", "first part of the branches git-baton makes"),
     Setting("remote", "text", "", "remote that land --push-branch pushes to (default: detected)"),
     Setting("remoteTimeout", "seconds", 30, "after which a remote that hangs is given up", least=1),
+    Setting("notify", "text", "", "command started when a run is complete, blocked or paused"),
     Setting("fsync", "flag", True, "sync to disk before success is printed"),
 )
 
@@ -97,6 +98,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     branch_prefix: str = "baton"
     remote: str = ""
     remote_timeout: int = 30
+    notify: str = ""
     fsync: bool = True
     agents: dict[str, str] = {}
 

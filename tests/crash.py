@@ -25,14 +25,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import batch_scene
 import scene
 
 from gitbaton.engine import worker
+from gitbaton.engine.dispatch import actions
 from gitbaton.engine.reconcile import reconcile
 from gitbaton.model.action import Dispatch
 from gitbaton.store import runs
@@ -64,6 +67,8 @@ REFUSED = {
     "EIO": {"write", "pwrite64", "writev", "rename", "link", "unlink", "mkdir", "fsync"},
 }
 SECTIONS = (2, 1)
+ITEMS = ("B-1", "B-2")
+REQUEST = "crash"
 
 _GIT = """\
 #!/bin/sh
@@ -107,7 +112,8 @@ class Stage:
     """A prepared repository and the command that is going to be cut off in it.
 
     ``again`` is what a caller does after the cut; ``done`` codes with which that may also say that
-    there is nothing left to do. ``sealed`` commits were acknowledged before.
+    there is nothing left to do. ``sealed`` commits were acknowledged before. ``check`` goes on to
+    the end of something else than the run of the change, and judges that.
     """
 
     command: tuple[str, ...]
@@ -117,6 +123,7 @@ class Stage:
     sealed: dict[str, str] = field(default_factory=dict)
     reopened: tuple[str, ...] = ()
     landed: bool = False
+    check: Callable[[Path], None] | None = None
 
 
 # --- preparing, one function a verb ------------------------------------------------------------
@@ -195,6 +202,60 @@ def prepare_reopen(top: Path) -> Stage:
     )
 
 
+def prepare_queue_import(top: Path) -> Stage:
+    batch_scene.add(top, ITEMS)
+    (top / "found.json").write_text(
+        '[{"id": "C-1", "title": "one"}, {"id": "C-2", "title": "two"}]'
+    )
+    command = ("queue", "import", "found.json", "--queue", batch_scene.QUEUE)
+    return Stage(command, check=partial(_check_batch, items=(*ITEMS, "C-1", "C-2")))
+
+
+def prepare_batch_open(top: Path) -> Stage:
+    batch_scene.add(top, ITEMS)
+    words = ("--queue", batch_scene.QUEUE, "--request-id", REQUEST)
+    return Stage(("batch", "open", *words), check=_check_batch)
+
+
+def prepare_batch_actions(top: Path) -> Stage:
+    batch_scene.add(top, ITEMS)
+    run = batch_scene.open_root(top, REQUEST)
+    command = ("actions", run, "--session", "s", "--capacity", "2")
+    return Stage(command, (*command, "--redeliver"), check=_check_batch)
+
+
+def _handed_out(top: Path) -> tuple[str, list[Dispatch]]:
+    """An open batch, and what was handed out of it."""
+    batch_scene.add(top, ITEMS)
+    run = batch_scene.open_root(top, REQUEST)
+    batch = actions(scene.context(top), run, session="s", capacity=4)
+    return run, [a for a in batch.actions if isinstance(a, Dispatch)]
+
+
+def prepare_batch_reconcile(top: Path) -> Stage:
+    """The last report of a batch, which integrates all and closes it."""
+    run, given = _handed_out(top)
+    for each in given:
+        _sealed(top, each)
+    command = ("reconcile", given[0].assignment, "--outcome", "completed", "--session", "s")
+    again = ("actions", run, "--session", "s", "--redeliver")
+    return Stage(command, again, check=_check_batch)
+
+
+def prepare_dispose(top: Path) -> Stage:
+    """The first waits for the last, which nobody has taken yet."""
+    _, given = _handed_out(top)
+    batch_scene.add(top, ["C-1"])
+    cwd = Path(os.path.relpath(given[0].cwd, top.parent))
+    words = ("--as", "blocked", "--by", "C-1", "--reason", "later")
+    return Stage(("dispose", *words), cwd=cwd, check=partial(_check_batch, items=(*ITEMS, "C-1")))
+
+
+def _check_batch(top: Path, items: Sequence[str] = ITEMS) -> None:
+    batch_scene.drive(top, batch_scene.open_root(top, REQUEST))
+    batch_scene.check(top, [REQUEST], items)
+
+
 VERBS: dict[str, Callable[[Path], Stage]] = {
     "actions": prepare_actions,
     "seal": prepare_seal,
@@ -204,6 +265,11 @@ VERBS: dict[str, Callable[[Path], Stage]] = {
     "land-merge": prepare_land_merge,
     "update": prepare_update,
     "reopen": prepare_reopen,
+    "queue-import": prepare_queue_import,
+    "batch-open": prepare_batch_open,
+    "batch-actions": prepare_batch_actions,
+    "batch-reconcile": prepare_batch_reconcile,
+    "dispose": prepare_dispose,
 }
 
 
@@ -333,6 +399,9 @@ class Rig:
 
     def check(self) -> None:
         """The run goes on to its end by the ordinary loop, and all is as it should be."""
+        if self.stage.check is not None:
+            self.stage.check(self.top)
+            return
         if self.stage.landed:
             self._check_landed()
         scene.drive(self.top)

@@ -71,12 +71,12 @@ def report(top: Path, assignment: str, session: str) -> str:
 
 
 class Racer:
-    """This file as a process of its own, with its output kept in files."""
+    """A file such as this as a process of its own, with its output kept in files."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, *words: str, file: str = __file__) -> None:
         self.out, self.err = (tempfile.TemporaryFile("w+") for _ in range(2))  # noqa: SIM115
         self.process = subprocess.Popen(
-            [sys.executable, __file__, *words],
+            [sys.executable, file, *words],
             env=scene.with_package(),
             stdin=subprocess.DEVNULL,
             stdout=self.out,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from gitbaton.cli import verb as common
@@ -22,6 +24,11 @@ def batch() -> None:
 
 @batch.command("open")
 @click.option("--queue", metavar="NAME", help="Queue (else the only one, else 'default').")
+@click.option(
+    "--shards",
+    metavar="DIR",
+    help="Run the shards that `findings shard` wrote there, each within its scope.",
+)
 @click.option(
     "--membership",
     type=click.Choice(["snapshot", "live"]),
@@ -54,6 +61,7 @@ def batch() -> None:
 @common.base_option
 def open_batch(
     queue: str | None,
+    shards: str | None,
     membership: str,
     mode: str,
     filters: tuple[str, ...],
@@ -71,13 +79,16 @@ def open_batch(
     """
     from gitbaton.engine.opening import open_batch as engine_open
     from gitbaton.engine.queue import resolve_queue
+    from gitbaton.engine.shards import fill
     from gitbaton.rules.selector import parse_filters, parse_order
 
+    if queue is not None and shards is not None:
+        raise click.UsageError("--queue and --shards exclude each other")
     ctx = context()
     extra = {"order": parse_order(order)} if order else {}
     result = engine_open(
         ctx,
-        queue=resolve_queue(ctx, queue),
+        queue=resolve_queue(ctx, queue) if shards is None else fill(ctx, Path(shards)),
         membership=membership,  # type: ignore[arg-type]
         mode=mode,  # type: ignore[arg-type]
         request_id=request_id,

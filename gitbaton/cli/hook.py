@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gitbaton.cli.output import Answer, context
+from gitbaton.cli.output import Answer, context, current
 from gitbaton.cli.verb import Verbs
 from gitbaton.errors import Refused
 from gitbaton.report import hooks as report
@@ -83,8 +83,9 @@ def _answer(judged: Judged) -> Answer:
     error = None
     if judged.refused:
         first = judged.refused[0]
-        hint = next((r.hint for r in judged.refused if r.hint), "")
+        hint = judged.hints[0] if len(judged.hints) == 1 else ""
         count = plural(len({(r.ref, r.commit) for r in judged.refused}), "commit")
         what = first.ref if first.commit is None else f"{count} not covered"
-        error = Refused("push-refused", f"the push is refused: {what}: {first.reason}", hint)
+        why = f": {first.reason}" if current().json else ""  # people have read it in the list
+        error = Refused("push-refused", f"the push is refused: {what}{why}", hint)
     return Answer(judged, report.judged, error)

@@ -40,6 +40,8 @@ FAMILIES: dict[str, dict[str, Entry]] = {
         "list": Entry("look:runs", "List all runs."),
         "log": Entry("look:log", "Show what happened in a run, newest first."),
         "show": Entry("look:show", "Show one attempt: state, packet, receipt, output."),
+        "board": Entry("board:board", "Make a page that shows a run: one file, for any browser."),
+        "watch": Entry("watch:watch", "Watch a run that others drive, live, until it ends."),
         "audit": Entry("audit:audit", "Check all evidence of runs again, trusting nothing."),
         "receipt": Entry("receipt:receipt", "Show, verify or export a receipt."),
     },
@@ -56,6 +58,7 @@ FAMILIES: dict[str, dict[str, Entry]] = {
     },
     "Queues": {
         "queue": Entry("queue:queue", "Keep a queue of things to fix: bugs, findings, tests."),
+        "findings": Entry("findings:findings", "Deal findings out to many fixers at once."),
         "batch": Entry("batch:batch", "Run items of a queue as a batch."),
         "report": Entry("batch:report", "Tell what a closed batch came to."),
     },
@@ -71,6 +74,9 @@ FAMILIES: dict[str, dict[str, Entry]] = {
         "dispose": Entry("batch:dispose", "Return an item of a batch other than by fixing it."),
     },
     "Settings and health": {
+        "completion": Entry(
+            "completion:completion", "Print the script that completes git-baton in a shell."
+        ),
         "config": Entry("setup:config", "Show all settings with origin and meaning."),
         "doctor": Entry("setup:doctor", "Check the environment and the repository."),
         "hook": Entry("hook:hook", "Judge what is pushed; install the hooks that do so."),

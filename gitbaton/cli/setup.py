@@ -16,14 +16,23 @@ from gitbaton.report import lines, text
 
 @verb("init")
 @click.option("--hooks", "with_hooks", is_flag=True, help="Judge pushes: git baton hook install.")
-def init(with_hooks: bool) -> Answer:
+@click.option(
+    "--agent-instructions",
+    "language",
+    type=click.Choice(["en", "zh"]),
+    is_flag=False,
+    flag_value="en",
+    help="Teach coding agents the loop: a skill, or a section of AGENTS.md. Alone it means =en.",
+)
+def init(with_hooks: bool, language: str | None) -> Answer:
     """Set up this repository: refspecs, display of notes, hooks.
 
     Shows each change; idempotent. Not needed to run anything.
     """
     from gitbaton.engine import setup
 
-    return Answer(setup.init(context(), with_hooks=with_hooks), text.changes)
+    changes = setup.init(context(), with_hooks=with_hooks, language=language)
+    return Answer(changes, text.changes)
 
 
 @verb("demo")

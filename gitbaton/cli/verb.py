@@ -1,4 +1,4 @@
-"""What all verbs have in common: ``--json``, ``--color``, ``-h``, and how the answer is printed.
+"""What all verbs have in common: ``--json``, ``--color``, help, and how the answer is printed.
 
 A verb is a click command whose function returns an `Answer`; it imports the engine inside, so that
 help and usage errors load neither the engine nor libgit2.
@@ -7,6 +7,7 @@ help and usage errors load neither the engine nor libgit2.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -62,9 +63,9 @@ class Verbs(click.Group):
 
 
 def _common(attrs: dict[str, Any]) -> dict[str, Any]:
-    settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    settings = {"help_option_names": ["-h"], "max_content_width": 100}
     attrs["context_settings"] = {**settings, **(attrs.get("context_settings") or {})}
-    attrs["params"] = [*(attrs.get("params") or []), _json(), _color()]
+    attrs["params"] = [*(attrs.get("params") or []), _json(), _color(), _manual()]
     return attrs
 
 
@@ -103,6 +104,35 @@ def _color() -> click.Option:
         callback=chosen,
         help="Colour the text: auto (for a terminal), always or never.",
     )
+
+
+def _manual() -> click.Option:
+    def wanted(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            if sys.stdout.isatty():
+                _open_page("-".join(ctx.command_path.split()[:2]))
+            click.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit()
+
+    return click.Option(
+        ["--help"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=wanted,
+        help="Open the manual page.",
+    )
+
+
+def _open_page(name: str) -> None:
+    """Become the program that shows a page of the manual; return if it or the page is missing."""
+    import shutil
+    import sysconfig
+
+    page = os.path.join(sysconfig.get_path("data"), "share", "man", "man1", f"{name}.1")
+    man = shutil.which("man")
+    if man and os.path.isfile(page):
+        os.execv(man, [man, page])
 
 
 def _colorless() -> bool:

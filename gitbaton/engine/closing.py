@@ -98,7 +98,7 @@ def _gates_are_green(ctx: Context, loaded: runs.Loaded) -> bool:
             return None
         state = replace(fresh.state, batch=rules.gates_done(fresh.state.batch, results))
         red = next((r for r in results if not r.green), None)
-        said = f"`{red.command}` exits with {red.exit_code}" if red else "the gates are green"
+        said = f"gate `{red.command}` exits with {red.exit_code}" if red else "the gates are green"
         return membership.paused_if_wanted(state), Event(event="gates", message=said)
 
     after = ctx.transact(loaded.state.run.id, step).state.batch

@@ -13,7 +13,16 @@ from pathlib import Path
 
 from msgspec.structs import asdict, replace
 
-from gitbaton.engine import advance, contract, holding, integrate, observe, prepare, start
+from gitbaton.engine import (
+    advance,
+    contract,
+    holding,
+    integrate,
+    notify,
+    observe,
+    prepare,
+    start,
+)
 from gitbaton.engine.batch import Outlook, compose
 from gitbaton.engine.context import Context, known_run, require_outside, resolve_run
 from gitbaton.engine.remains import last_red_check
@@ -103,7 +112,9 @@ def next_batch(
     record = loaded.state.run
     if record.paused is None and _has_its_plan(record) and not integrate.obstacle(ctx, loaded):
         outlook.dispatches += _claim(ctx, run, session, capacity, lease)
-    return compose(ctx, run, outlook)
+    batch = compose(ctx, run, outlook)
+    notify.saw(ctx, batch)
+    return batch
 
 
 def _await_plan(ctx: Context, run: str) -> None:

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from gitbaton.config import of_unknown
-from gitbaton.engine import holdings, outgoing, setup
-from gitbaton.engine.context import Context, open_context
-from gitbaton.engine.health import Check, guarded, refused
+from gitbaton.engine import holdings, leftovers, orphans, outgoing, setup
+from gitbaton.engine.context import Context, open_context, require_outside
+from gitbaton.engine.health import FIX, Check, all_guarded, guarded, refused, repaired
 from gitbaton.errors import BatonError, RepositoryError
 from gitbaton.evidence.prepare import worktree_root
-from gitbaton.git import process, refs, worktree
+from gitbaton.git import process, refs
 from gitbaton.model import layout
 from gitbaton.store import notes, runs
 
 LEAST_FREE = 500 * 1024 * 1024
-LOCK_SECONDS = 30.0
-"""A lock that is older was left behind, most likely: a ref is locked for milliseconds."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,13 +31,16 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def examine(warn: Callable[[str], None], *, fix: bool = False) -> Report:
-    """Look at everything; never raises a `BatonError`."""
+    """Look at everything; with ``fix``, repair what loses nothing, which only who is outside of an
+    attempt may. A check that cannot be made is a finding."""
     checks = [guarded("git", _git)]
     try:
         ctx = open_context(warn=warn)
     except BatonError as error:
         checks.append(refused("repository", error))
         return Report(checks=tuple(checks))
+    if fix:
+        require_outside(ctx, "repairing")
     for name, look in (
         ("repository", _repository),
         ("identity", _identity),
@@ -54,11 +54,14 @@ def examine(warn: Callable[[str], None], *, fix: bool = False) -> Report:
         ("signers", outgoing.signers),
     ):
         checks.append(guarded(name, lambda look=look: look(ctx)))  # type: ignore[misc]
-    checks += _locks(ctx, fix)
+    # First the locks: what follows may need the refs.
+    checks += all_guarded("locks", lambda: leftovers.locks(ctx, fix))
     checks += _runs(ctx, fix)
-    checks += holdings.checks(ctx)
-    checks += _worktrees(ctx)
-    checks += outgoing.pushes(ctx)
+    checks += holdings.checks(ctx, fix)
+    checks += all_guarded("worktrees", lambda: orphans.worktrees(ctx, fix))
+    checks.append(guarded("verification", lambda: orphans.pool(ctx, fix)))
+    checks += all_guarded("temporary", lambda: leftovers.temporary(ctx, fix))
+    checks += outgoing.pushes(ctx, fix)
     return Report(checks=tuple(checks))
 
 
@@ -154,43 +157,6 @@ def _existing(path: Path) -> Path:
     return path
 
 
-# --- locks -------------------------------------------------------------------------------------
-
-
-def _locks(ctx: Context, fix: bool) -> Iterator[Check]:
-    """Lock files that nobody seems to hold. Only those of refs are removed: an index may be locked
-    for as long as somebody writes a commit message."""
-    left = [path for path in _lock_files(ctx) if _age(path) > LOCK_SECONDS]
-    for path in left:
-        of_ref = path.is_relative_to(ctx.repo.common_dir / "refs") or path.name.startswith("packed")
-        if fix and of_ref and refs.remove_leftover_lock(ctx.repo, str(path)):
-            yield Check(name="locks", ok=True, message=f"removed {path}")
-            continue
-        yield Check(
-            name="locks",
-            ok=False,
-            message=f"{path} has been there for {_age(path) / 60:.0f} minutes",
-            fix="git baton doctor --fix" if of_ref else f"if no git runs here: rm '{path}'",
-        )
-    if not left:
-        yield Check(name="locks", ok=True, message="none left behind")
-
-
-def _lock_files(ctx: Context) -> Iterator[Path]:
-    common = ctx.repo.common_dir
-    for folder, _, names in os.walk(common / "refs"):
-        yield from (Path(folder, name) for name in names if name.endswith(".lock"))
-    yield from common.glob("*.lock")
-    yield from common.glob("worktrees/*/*.lock")
-
-
-def _age(path: Path) -> float:
-    try:
-        return time.time() - path.lstat().st_mtime
-    except OSError:
-        return 0.0
-
-
 # --- runs --------------------------------------------------------------------------------------
 
 
@@ -231,12 +197,12 @@ def _notes(ctx: Context, run: str, fix: bool) -> Check:
         return Check(name=name, ok=True, message="they agree with the state")
     if fix:
         notes.rebuild(ctx.repo, run, ctx.clock)
-        return Check(name=name, ok=True, message=f"made {missing} anew")
+        return repaired(name, f"made {missing} anew")
     return Check(
         name=name,
         ok=False,
         message=f"{missing} of them disagree with the state",
-        fix=f"git baton notes rebuild {run}",
+        fix=f"{FIX}, or: git baton notes rebuild {run}",
     )
 
 
@@ -253,43 +219,3 @@ def _expected(loaded: runs.Loaded) -> Iterator[tuple[str, bytes]]:
     closeout = loaded.file(layout.CLOSEOUT)
     if closeout is not None:
         yield notes.of_closeout(loaded, closeout)
-    closeout = loaded.file(layout.CLOSEOUT)
-    if closeout is not None:
-        yield notes.of_closeout(loaded, closeout)
-
-
-# --- worktrees ---------------------------------------------------------------------------------
-
-
-def _worktrees(ctx: Context) -> Iterator[Check]:
-    """Worktrees of ours that no attempt knows, and those whose folder is gone."""
-    known = _known_worktrees(ctx)
-    root = worktree_root(ctx.repo, ctx.settings)
-    wrong = False
-    for path in worktree.registered(ctx.repo):
-        if not path.is_relative_to(root) or path.name.startswith("verify-"):
-            continue
-        if not path.exists():
-            wrong = True
-            yield _orphan(f"{path} was deleted by hand", "git worktree prune")
-        elif path not in known:
-            wrong = True
-            yield _orphan(f"{path} belongs to no attempt", f"git worktree remove '{path}'")
-    if not wrong:
-        yield Check(name="worktrees", ok=True, message="each belongs to an attempt")
-
-
-def _known_worktrees(ctx: Context) -> set[Path]:
-    known: set[Path] = set()
-    for run in runs.list_runs(ctx.repo):
-        try:
-            known |= {Path(a.worktree) for a in runs.load(ctx.repo, run).all_attempts()}
-        except BatonError:
-            # The check of the run speaks of it; its worktrees cannot be told from strangers.
-            root = worktree_root(ctx.repo, ctx.settings) / run
-            known |= set(root.glob("*"))
-    return known
-
-
-def _orphan(message: str, fix: str) -> Check:
-    return Check(name="worktrees", ok=False, message=message, fix=fix)

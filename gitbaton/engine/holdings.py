@@ -3,23 +3,25 @@ the two."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gitbaton.engine.context import Context
-from gitbaton.engine.health import Check, guarded
+from gitbaton.engine.health import Check, guarded, is_free, repaired
+from gitbaton.engine.holding import released
 from gitbaton.engine.membership import descriptor_of, require_descent
 from gitbaton.engine.queue import holder
 from gitbaton.errors import BatonError, NotFound
+from gitbaton.model.queue import Item
 from gitbaton.model.run import Close, Hold, Intent, Return
 from gitbaton.store import queues, runs
 
 _NAMED = 5
 
 
-def checks(ctx: Context) -> Iterator[Check]:
+def checks(ctx: Context, fix: bool) -> Iterator[Check]:
     """One for each queue, and one for each batch that has not closed."""
     for name in queues.list_queues(ctx.repo):
-        yield guarded(f"queue {name}", lambda name=name: _queue(ctx, name))  # type: ignore[misc]
+        yield guarded(f"queue {name}", lambda name=name: _queue(ctx, name, fix))  # type: ignore[misc]
     for run in runs.list_runs(ctx.repo):
         try:
             batch = runs.load(ctx.repo, run).state.batch
@@ -29,16 +31,39 @@ def checks(ctx: Context) -> Iterator[Check]:
             yield guarded(f"batch {run}", lambda run=run: _batch(ctx, run))  # type: ignore[misc]
 
 
-def _queue(ctx: Context, name: str) -> Check:
+def _queue(ctx: Context, name: str, fix: bool) -> Check:
     """Whether every item can be read, and who holds them."""
-    items = queues.load(ctx.repo, name).items.values()
-    holds = holder(ctx)
-    claims = [(i.id, i.claimed_by) for i in items if i.state == "claimed" and i.claimed_by]
-    free = [item for item, claim in claims if not holds(claim)]
-    said = f"{len(items)} items, {len(claims) - len(free)} held"
+    title = f"queue {name}"
+    items = queues.load(ctx.repo, name).items
+    held = [item.id for item in items.values() if item.state == "claimed"]
+    free = _of_nobody(ctx, items)
+    said = f"{len(items)} items, {len(held) - len(free)} held"
+    if free and fix:
+        _release(ctx, name)
+        return repaired(title, f"{said}; set free what nobody knew of holding: {_named(free)}")
     if free:
         said += f"; nobody knows of holding {_named(free)}: free again"
-    return Check(name=f"queue {name}", ok=True, message=said)
+    return Check(name=title, ok=True, message=said)
+
+
+def _of_nobody(ctx: Context, items: Mapping[str, Item]) -> list[str]:
+    """The items that are held by a capability that no run has."""
+    holds = holder(ctx)
+    claims = [(i.id, i.claimed_by) for i in items.values() if i.state == "claimed"]
+    return [item for item, claim in claims if claim is not None and not holds(claim)]
+
+
+def _release(ctx: Context, name: str) -> None:
+    """The items that nobody holds are free."""
+
+    def step(queue: queues.Queue) -> tuple[queues.Changes, queues.QueueEvent] | None:
+        stamp = ctx.clock.now().stamp
+        free = _of_nobody(ctx, queue.items)
+        changed: queues.Changes = {item: released(queue.items[item], stamp) for item in free}
+        event = queues.QueueEvent(event="release", message=f"nobody holds {', '.join(free)}")
+        return (changed, event) if changed else None
+
+    queues.transact(ctx.repo, name, step, ctx.clock)
 
 
 def _batch(ctx: Context, run: str) -> Check:
@@ -58,7 +83,7 @@ def _batch(ctx: Context, run: str) -> Check:
             fix=f"git update-ref {ref} {batch.queue_revision}",
         )
     left = [told for i in loaded.state.intents.values() if (told := _half_done(i))]
-    if left and _is_idle(ctx, descriptor.queue):
+    if left and is_free(queues.lock(ctx.repo, descriptor.queue)):
         return Check(
             name=name,
             ok=False,
@@ -78,17 +103,6 @@ def _half_done(intent: Intent) -> str:
             return "closing the batch"
         case _:
             return ""
-
-
-def _is_idle(ctx: Context, queue: str) -> bool:
-    """Whether nobody here is at work on the queue, so that whoever began something is dead."""
-    lock = queues.lock(ctx.repo, queue)
-    if not lock.path.exists():
-        return True
-    try:
-        return lock.try_acquire()
-    finally:
-        lock.release()
 
 
 def _named(names: list[str]) -> str:

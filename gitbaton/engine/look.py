@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice, takewhile
 from typing import Any
 
 import msgspec
@@ -29,18 +29,21 @@ from gitbaton.engine.view import (
     view,
 )
 from gitbaton.errors import BatonError, NotFound
+from gitbaton.git import refs
 from gitbaton.model.batch import Batch, Disposition
 from gitbaton.model.ids import assignment_id, natural_key
 from gitbaton.model.packet import Packet
 from gitbaton.model.receipt import Statement
 from gitbaton.model.root import BatchTarget, Mode, RootTarget
 from gitbaton.model.run import INTENT, Attempt, Event, Live, Note, RunRecord
+from gitbaton.model.usage import Usage
 from gitbaton.rules.frontier import exhausted
 from gitbaton.store import runs
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A run; ``mode`` and ``batch`` are there for a batch only."""
+    """A run; ``mode`` and ``batch`` are there for a batch only, ``usage`` where workers told what
+    they used."""
 
     run: str
     revision: int
@@ -62,6 +65,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     landed: bool = False
     mode: Mode | None = None
     batch: BatchView | None = None
+    usage: Usage | None = None
 
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +108,8 @@ class Show(msgspec.Struct, frozen=True, kw_only=True):
     merged: Statement | None
     disposition: Disposition | None
     log_path: str
+    branch_exists: bool
+    log_exists: bool
     history: tuple[EventView, ...]
 
 
@@ -153,6 +159,7 @@ def status(ctx: Context, run_name: str | None, *, all_attempts: bool = False) ->
         landed=live.complete and is_seen_landed(ctx, record),
         mode=record.target.mode,
         batch=_batch(ctx, oid, record, live),
+        usage=live.usage,
     )
 
 
@@ -201,6 +208,19 @@ def log(ctx: Context, run_name: str | None, limit: int | None = None) -> Log:
     return Log(run=run, events=tuple(islice(told, limit)))
 
 
+def since(
+    ctx: Context, run: str, known: str | None, most: int | None
+) -> tuple[str | None, list[EventView]]:
+    """The newest state commit, and what was done since ``known`` (None: ever), at most so much of
+    it, newest first."""
+    entries = takewhile(lambda entry: entry.oid != known, runs.log(ctx.repo, run))
+    newest = next(entries, None)
+    if newest is None:
+        return known, []
+    done = (e for e in chain((newest,), entries) if not e.event.event.endswith(INTENT))
+    return newest.oid, list(map(_event, islice(done, most)))
+
+
 def _done(entries: Iterable[runs.LogEntry]) -> Iterator[runs.LogEntry]:
     """What was done; what was only about to be done is part of that, unless nothing followed."""
     for at, entry in enumerate(entries):
@@ -216,6 +236,7 @@ def show(ctx: Context, what: str | None) -> Show:
     if attempt is None:
         raise NotFound("unknown-attempt", f"{run} has no attempt {attempt_id}", "")
     told = (e for e in _done(runs.log(ctx.repo, run)) if _is_about(e.event, attempt))
+    log_path = ctx.attempt_dir(run, attempt_id) / LOG
     return Show(
         assignment=assignment_id(run, attempt_id),
         attempt=view(ctx, run, attempt, loaded.state.live),
@@ -223,7 +244,9 @@ def show(ctx: Context, what: str | None) -> Show:
         receipt=_decoded(ctx, loaded.receipt(attempt_id), Statement),
         merged=_decoded(ctx, loaded.merged_receipt(attempt_id), Statement),
         disposition=_disposition(loaded.state.batch, attempt),
-        log_path=str(ctx.attempt_dir(run, attempt_id) / LOG),
+        log_path=str(log_path),
+        branch_exists=refs.read(ctx.repo, attempt.branch) is not None,
+        log_exists=log_path.exists(),
         history=tuple(map(_event, told)),
     )
 

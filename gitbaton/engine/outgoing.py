@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gitbaton.engine import hooks
 from gitbaton.engine.context import Context
-from gitbaton.engine.health import Check, guarded
+from gitbaton.engine.health import Check, guarded, repaired
 from gitbaton.engine.membership import descriptor_of
 from gitbaton.errors import BatonError
 from gitbaton.evidence import signature
@@ -90,18 +90,22 @@ def signers(ctx: Context) -> Check:
 # --- what was pushed ---------------------------------------------------------------------------
 
 
-def pushes(ctx: Context) -> Iterator[Check]:
+def pushes(ctx: Context, fix: bool) -> Iterator[Check]:
     """Per remote: work that is there without its evidence."""
     local = runs.list_runs(ctx.repo)
     for name in remote.remotes(ctx.repo) if local else ():
-        yield guarded(f"remote {name}", lambda name=name: _remote(ctx, name, local))  # type: ignore[misc]
+        yield guarded(f"remote {name}", lambda name=name: _remote(ctx, name, local, fix))  # type: ignore[misc]
 
 
-def _remote(ctx: Context, name: str, local: dict[str, str]) -> Check:
+def _remote(ctx: Context, name: str, local: dict[str, str], fix: bool) -> Check:
     title = f"remote {name}"
     tracked = f"{layout.TRACKED}{name}/"
     fetched = ctx.repo.config_all("remote.").get(f"remote.{name}.fetch", [])
     if not any(tracked in value for value, _ in fetched):
+        if fix:
+            refspec = f"+refs/baton/*:{tracked}*"
+            remote.add_fetch_refspec(ctx.repo, name, refspec)
+            return repaired(title, f"git config --add remote.{name}.fetch '{refspec}'")
         said = "not known which evidence is there: its refs are not fetched (git baton init)"
         return Check(name=title, ok=True, message=said)
     there = refs.list_refs(ctx.repo, f"{tracked}runs/")

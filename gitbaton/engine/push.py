@@ -34,6 +34,11 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     updates: int
     refused: tuple[Refusal, ...] = ()
 
+    @property
+    def hints(self) -> list[str]:
+        """What to do about it, each thing once."""
+        return list(dict.fromkeys(r.hint for r in self.refused if r.hint))
+
 
 def pre_push(ctx: Context, remote: str | None, url: str | None) -> Judged:
     """Judge what is about to be pushed to ``remote``: a name or, if it has none, its address."""

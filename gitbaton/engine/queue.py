@@ -6,10 +6,8 @@ removed under somebody who works on it, its run finds out by itself.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -280,18 +278,11 @@ def import_files(
 
 
 def _read(ctx: Context, files: Sequence[str], format: str | None, source: str | None) -> list[Scan]:
+    from gitbaton.engine.findings import read_files
     from gitbaton.findings import importers
 
-    paths = (None if file == "-" else Path(file) for file in dict.fromkeys(files))
-    read = ((path, sys.stdin.buffer.read() if path is None else _bytes(path)) for path in paths)
-    return importers.read_all(read, format=format, source=source, root=ctx.repo.worktree)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError as error:
-        raise UsageError("no-such-file", f"there is no file {path}", "") from error
+    given = read_files(files)
+    return importers.read_all(given, format=format, source=source, root=ctx.repo.worktree)
 
 
 def add(ctx: Context, name: str | None, texts: Texts, wanted: str | None = None) -> Written:

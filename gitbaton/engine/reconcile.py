@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from msgspec.structs import replace
-
 from gitbaton.engine import integrate
 from gitbaton.engine.batch import Outlook
 from gitbaton.engine.context import Context, resolve_attempt
@@ -21,9 +19,11 @@ from gitbaton.model.action import ActionBatch
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.run import Attempt, Event, RunState
 from gitbaton.model.transitions import WORKING
+from gitbaton.model.usage import Usage
 from gitbaton.rules.lease import require_token
 from gitbaton.rules.settle import ENDED, end, exhaust
 from gitbaton.rules.state import put
+from gitbaton.rules.usage import with_usage
 from gitbaton.store import runs
 
 Outcome = Literal["completed", "failed", "canceled"]
@@ -80,13 +80,14 @@ def _end(
 ) -> bool:
     """An attempt without a receipt is ``unknown`` now; True if this call made it so."""
     ended = False
+    used = usage(ctx, run, attempt_id)
 
     def step(loaded: runs.Loaded) -> tuple[RunState, Event] | None:
         nonlocal ended
         ended = False
         attempt = loaded.attempt(attempt_id)
         if attempt is None or attempt.state not in WORKING:
-            return _used(ctx, loaded, attempt)
+            return _used(loaded, attempt, used)
         if token is not None:
             require_token(loaded.state, attempt, token)
         elif attempt.session != session:
@@ -96,8 +97,8 @@ def _end(
                 "pass its --token if you act for it",
             )
         said = message or last_red_check(ctx, run, attempt_id) or f"the worker {outcome}"
-        attempt = replace(attempt, usage=usage(ctx, run, attempt_id) or attempt.usage)
-        state = end(loaded.state, attempt, ENDED[outcome], said, ctx.clock.now())
+        state, attempt = with_usage(loaded.state, attempt, used or attempt.usage)
+        state = end(state, attempt, ENDED[outcome], said, ctx.clock.now())
         state, _ = exhaust(state, ctx.settings.max_attempts)
         ended = True
         return state, Event(
@@ -114,13 +115,14 @@ def _end(
 
 
 def _used(
-    ctx: Context, loaded: runs.Loaded, attempt: Attempt | None
+    loaded: runs.Loaded, attempt: Attempt | None, used: Usage | None
 ) -> tuple[RunState, Event] | None:
-    """What a worker wrote of its usage after it had sealed."""
-    run = loaded.state.run.id
+    """What a worker wrote of its usage after it had sealed; a batch that has closed has its sum."""
+    batch = loaded.state.batch
+    if batch is not None and batch.closed is not None:
+        return None
     if attempt is None or attempt.state not in ("sealed", "integrating", "succeeded"):
         return None
-    used = usage(ctx, run, attempt.id)
     if used in (None, attempt.usage):
         return None
     event = Event(
@@ -130,4 +132,4 @@ def _used(
         attempt=attempt.number,
         session=attempt.session,
     )
-    return put(loaded.state, replace(attempt, usage=used)), event
+    return put(*with_usage(loaded.state, attempt, used)), event

@@ -18,10 +18,14 @@ from gitbaton.evidence.audit import Place
 from gitbaton.evidence.chain import spot
 from gitbaton.evidence.prepare import prepare_worktree
 from gitbaton.git import checkout, objects, worktree
+from gitbaton.lock import Lock
 from gitbaton.model import layout
 from gitbaton.model.audit import Problem
 from gitbaton.model.receipt import CheckResult, Statement
 from gitbaton.store import runs
+
+FOLDER, TREE, IN_USE = "baton-audit-", "tree", "in-use"
+"""How a temporary folder begins, the worktree in it, and the lock of whoever uses it."""
 
 
 class Repeated(NamedTuple):
@@ -136,8 +140,11 @@ def _run(
     ctx: Context, commit: str, project: str, commands: Sequence[str], say: Callable[[str], None]
 ) -> Sequence[CheckResult]:
     """The checks on exactly ``commit``; files of it that they alter are an error."""
-    with tempfile.TemporaryDirectory(prefix="baton-audit-", ignore_cleanup_errors=True) as folder:
-        top = Path(folder) / "tree"
+    with (
+        tempfile.TemporaryDirectory(prefix=FOLDER, ignore_cleanup_errors=True) as folder,
+        Lock(Path(folder) / IN_USE),
+    ):
+        top = Path(folder) / TREE
         worktree.add_detached(ctx.repo, top, commit)
         try:
             logs = Path(folder) / "logs"

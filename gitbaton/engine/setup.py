@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from gitbaton.config import SETTINGS, read, unknown_keys
-from gitbaton.engine import hooks
+from gitbaton.engine import hooks, instructions
 from gitbaton.engine.context import Context
 from gitbaton.errors import BatonError
 from gitbaton.git import remote
@@ -47,9 +47,10 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     unknown: tuple[str, ...]
 
 
-def init(ctx: Context, *, with_hooks: bool = False) -> Changes:
+def init(ctx: Context, *, with_hooks: bool = False, language: str | None = None) -> Changes:
     """Let every remote's baton refs be fetched to ``refs/baton-remote/``, and `git log` show the
-    notes; `hooks.install` as well ``with_hooks``. Idempotent."""
+    notes; `hooks.install` as well ``with_hooks``, and the instructions for agents in a
+    ``language``. Idempotent."""
     changes: list[str] = []
     for name in remote.remotes(ctx.repo):
         refspec = f"+refs/baton/*:{layout.TRACKED}{name}/*"
@@ -60,12 +61,14 @@ def init(ctx: Context, *, with_hooks: bool = False) -> Changes:
     if DISPLAY_REF not in [value for value, _ in shown]:
         remote.config_add(ctx.repo, key, DISPLAY_REF)
         changes.append(f"git config --add {key} '{DISPLAY_REF}'")
-    if with_hooks:
-        try:
+    try:
+        if language:
+            changes += instructions.write(ctx, language)
+        if with_hooks:
             changes += hooks.install(ctx).changes
-        except BatonError as error:
-            error.payload["changes"] = changes
-            raise
+    except BatonError as error:
+        error.payload["changes"] = changes
+        raise
     return Changes(changes=tuple(changes))
 
 

@@ -17,8 +17,9 @@ from gitbaton.engine.presence import has_lost_its_runner
 from gitbaton.errors import BatonError
 from gitbaton.git import ancestry, checkout, refs
 from gitbaton.model.ids import assignment_id
-from gitbaton.model.run import Attempt, Failure, Live, RunRecord, Usage
+from gitbaton.model.run import Attempt, Failure, Live, RunRecord
 from gitbaton.model.transitions import AttemptState
+from gitbaton.model.usage import Usage
 from gitbaton.rules.frontier import exhausted
 from gitbaton.rules.relay import Relay, Worktree, relay
 from gitbaton.store import runs

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from gitbaton.engine import contract, prepare, remains, trust
 from gitbaton.engine.context import Context, resolve_attempt, token_for
@@ -28,6 +28,7 @@ from gitbaton.model.run import Attempt, Event, Note, RunState, Sealed
 from gitbaton.model.transitions import ACTIVE, AttemptState
 from gitbaton.rules import lease as leases
 from gitbaton.rules import settle
+from gitbaton.rules.usage import with_usage
 from gitbaton.store import runs
 
 
@@ -293,6 +294,7 @@ def _record(
     )
     late: Attempt | None = None
     again: SealResult | None = None
+    used = remains.usage(ctx, run, attempt_id)
 
     def step(loaded: runs.Loaded) -> tuple[RunState, Event] | None:
         nonlocal late, again
@@ -312,8 +314,8 @@ def _record(
         )
         if attempt.state in ACTIVE:
             now = ctx.clock.now()
-            attempt = replace(attempt, usage=remains.usage(ctx, run, attempt_id))
-            state = settle.seal(loaded.state, attempt, sealed, receipt, signature, remarks, now)
+            state, attempt = with_usage(loaded.state, attempt, used or attempt.usage)
+            state = settle.seal(state, attempt, sealed, receipt, signature, remarks, now)
             return state, event
         late = attempt
         return settle.seal_late(loaded.state, attempt, sealed, receipt, signature), event

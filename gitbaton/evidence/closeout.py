@@ -68,6 +68,7 @@ def compose(
         fixed={a.ticket: a for a in done if a.ticket in resolved},
         work=[printable(path) for path in changed],
         children=[closeout for child in batch.children if (closeout := _of(repo, child))],
+        usage=loaded.state.live.usage,
         opened_at=record.created_at,
         closed_at=closed_at,
     )

@@ -200,7 +200,7 @@ def require_scope(
             below = f" below {project}" if project else ""
             raise Refused(
                 "outside-allowed-paths",
-                f"{name} is outside of what this ticket may change: {' '.join(allowed)}{below}",
+                f"{name} is outside of what this ticket may change: {named(list(allowed))}{below}",
                 undo,
             )
 

@@ -13,8 +13,9 @@ import hashlib
 import json
 import os
 import random
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -76,7 +77,34 @@ def remove_slots(repo: Repository, settings: Settings, *, dry_run: bool = False)
 
     Returns the directories removed (with ``dry_run``: that would be).
     """
-    removed: list[Path] = []
+    removed = list(_unused(repo, lambda *_: True, remove=not dry_run))
+    if not dry_run:
+        with contextlib.suppress(OSError):
+            worktree_root(repo, settings).rmdir()
+    return removed
+
+
+def stale(repo: Repository, settings: Settings, *, remove: bool = False) -> list[Path]:
+    """The slots that nobody uses and that are no whole worktree, or not where they would be looked
+    for; with ``remove`` they are removed."""
+    root = worktree_root(repo, settings)
+
+    def is_stale(path: Path, state: str) -> bool:
+        return state in ("absent", "broken") or path.parent != root
+
+    return list(_unused(repo, is_stale, remove=remove))
+
+
+def is_slot(root: Path, path: Path) -> bool:
+    """Whether a worktree has the name of a slot of the pool in ``root``."""
+    return path.parent == root and re.fullmatch(r"verify-[0-9]+", path.name) is not None
+
+
+def _unused(
+    repo: Repository, wanted: Callable[[Path, str], bool], *, remove: bool
+) -> Iterator[Path]:
+    """The slots on record that nobody uses, that are no directories of somebody else, and that are
+    ``wanted`` in their state; with ``remove`` directory and record are gone then."""
     for number in range(1, SLOTS + 1):
         record = _read_record(repo, number)
         lock = _lock(repo, number)
@@ -84,18 +112,16 @@ def remove_slots(repo: Repository, settings: Settings, *, dry_run: bool = False)
             continue
         try:
             path = Path(record.path)
-            if _state(repo, path, record) != "foreign":
-                if not dry_run:
-                    worktree.remove(repo, path, force=True, recorded=True)
-                removed.append(path)
-            if not dry_run:
+            state = _state(repo, path, record)
+            chosen = state != "foreign" and wanted(path, state)
+            if remove and chosen:
+                worktree.remove(repo, path, force=True, recorded=True)
+            if remove and (chosen or state == "foreign"):
                 _record_path(repo, number).unlink(missing_ok=True)
+            if chosen:
+                yield path
         finally:
             lock.release()
-    if not dry_run:
-        with contextlib.suppress(OSError):
-            worktree_root(repo, settings).rmdir()
-    return removed
 
 
 def _take(repo: Repository, settings: Settings) -> tuple[int, Lock]:

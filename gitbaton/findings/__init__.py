@@ -1,5 +1,7 @@
-"""What other tools found, read into one shape: a `Finding`, and from it what a queue takes.
+"""What other tools found, read into one shape: a `Finding`. From it comes what a queue takes, or
+shards for many fixers at once.
 
-One module for each family of formats, `importers` in front of them. Nothing here knows of a queue
-or a repository: bytes go in, `Scan`s come out, and the same bytes always give the same ones.
+One module for each family of formats, `importers` in front of them; `shards` deals out, `aggregate`
+adds up. Nothing here touches a file or a repository: bytes and values go in, values come out, and
+the same ones always give the same ones.
 """

@@ -72,6 +72,18 @@ def read_all(
 ) -> list[Scan]:
     """What several files report together, as `read` does for one: what they say of one source is
     one scan of it, in which findings that look alike are still told apart."""
+    together = findings(files, format=format, source=source, root=root)
+    return [scan(name, found) for name, found in together.items()]
+
+
+def findings(
+    files: Iterable[tuple[Path | None, bytes]],
+    *,
+    format: str | None = None,
+    source: str | None = None,
+    root: Path | None = None,
+) -> Found:
+    """The same as findings, with rule and place, before they are made into items."""
     if format is not None and format not in FORMATS:
         raise _unknown(f"there is no format {format!r}")
     together: Found = {}
@@ -79,7 +91,7 @@ def read_all(
     for path, data in files:
         for own, part in _found(path, data, format, source, places).items():
             together.setdefault(own if source is None else source, []).extend(part)
-    return [scan(name, findings) for name, findings in together.items()]
+    return together
 
 
 def _found(

@@ -12,6 +12,7 @@ import msgspec
 
 from gitbaton.model.receipt import CheckResult
 from gitbaton.model.root import Membership, Mode
+from gitbaton.model.usage import Usage
 
 DispositionKind = Literal[
     "fixed", "obe", "blocked", "owned", "local-gate", "unresolved", "eligibility-lost"
@@ -148,7 +149,7 @@ class Closeout(msgspec.Struct, frozen=True, kw_only=True):
 
     ``work`` are the files in which the integration tip differs from the base, ``evidence`` the
     SHA-256 of all receipts that were integrated, ``admitted`` the history of admissions; children
-    are folded into all three.
+    are folded into all three. ``usage`` is what its workers told they used.
     """
 
     run: str
@@ -169,5 +170,6 @@ class Closeout(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[str, ...]
     gates: tuple[CheckResult, ...] = ()
     children: tuple[Child, ...] = ()
+    usage: Usage | None = None
     opened_at: str
     closed_at: str

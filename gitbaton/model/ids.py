@@ -118,6 +118,18 @@ def is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
+_LETTERS = str.maketrans("0123456789abcdef", "zyxwvutsrqponmlk")
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9._]+")
+_MOST_LETTERS = 24
+
+
+def made_name(stem: str, digest: str, length: int) -> str:
+    """A name of what has none: a word, and so many letters for the first digits of a hash in hex.
+    Letters only, so that it is taken neither for a number nor for an object id."""
+    plain = _NOT_PLAIN.sub("-", stem).strip("-.")[:_MOST_LETTERS].rstrip("-.")
+    return f"{plain or 'item'}-{digest[:length].translate(_LETTERS)}"
+
+
 _DIGITS = re.compile(r"[0-9]+")
 
 

@@ -44,9 +44,10 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     ``source`` names the scan that reported it ("": a person) and ``fingerprint`` tells it from
     others of that scan, whatever line it is on. ``owner`` is the run that an item in the state
-    ``owned`` is left to; ``reason`` says why it is in its state; ``paths`` are where it was found.
-    Times are RFC 3339, UTC. (There may be a hundred thousand of them, and none is part of a cycle:
-    so the garbage collector need not look at them.)
+    ``owned`` is left to; ``reason`` says why it is in its state; ``paths`` are where it was found,
+    ``scopes`` the files and folders that its fixer may change (none given: any). Times are RFC
+    3339, UTC. (There may be a hundred thousand of them, and none is part of a cycle: so the garbage
+    collector need not look at them.)
     """
 
     id: str
@@ -57,6 +58,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     labels: tuple[str, ...] = ()
     state: ItemState = "open"
     paths: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
     owner: str | None = None
     claimed_by: Claim | None = None

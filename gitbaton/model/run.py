@@ -16,6 +16,7 @@ from gitbaton.model.ids import AttemptId
 from gitbaton.model.plan import Order, Plan, Unit
 from gitbaton.model.root import RootTarget
 from gitbaton.model.transitions import ACTIVE, TERMINAL, AttemptState
+from gitbaton.model.usage import Usage
 
 SCHEMA = 1
 
@@ -118,15 +119,6 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
     sealed_at: str
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker says it used. ``cost_usd`` is a decimal number as text, so that it stays
-    exact."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: str | None = None
-
-
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """``attempt.json``: one leased try at a ticket.
 
@@ -216,7 +208,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     ``records`` exist for tried, unresolved tickets only. ``gone`` are tickets that receipts
     resolved and that have left the plan since, with the digest of their text: if they come back
     with the same text, they are still resolved. ``unclosed`` is a batch that has not closed: with
-    nothing left to do in it, it is not complete yet.
+    nothing left to do in it, it is not complete yet. ``usage`` is the sum over all attempts.
     """
 
     revision: int = 0
@@ -234,6 +226,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     halt: Halt | None = None
     unclosed: bool = False
+    usage: Usage | None = None
 
     @property
     def exhausted(self) -> bool:

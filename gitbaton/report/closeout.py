@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gitbaton.model.batch import Closeout
 from gitbaton.model.receipt import CheckResult
 from gitbaton.report import pages, style
-from gitbaton.report.lines import clean, plural, table, wrapped
+from gitbaton.report.lines import clean, facts, plural, wrapped
 
 _MEMBERS = ("item", "came to", "why", "attempt", "merge", "title")
 _GATES = ("gate", "exit", "output")
@@ -18,7 +18,7 @@ _CHILDREN = ("batch", "below", "came to")
 def text(closeout: Closeout) -> str:
     """Outcome and numbers, then each member."""
     lines = [f"{style.bold(closeout.run)}  {clean(closeout.outcome)}  {clean(closeout.command)}"]
-    lines += table(list(_facts(closeout)), indent=2)
+    lines += facts((name, clean(value)) for name, value in _facts(closeout))
     for item, kind, why, attempt, _, title in _members(closeout):
         lines.append(f"  {style.bold(item)}  {kind}  {clean(title)}")
         lines += wrapped(" ".join(filter(None, (why, attempt and f"({attempt})"))), 4)
@@ -58,6 +58,8 @@ def _facts(closeout: Closeout) -> Iterator[tuple[str, str]]:
     yield "branch", f"{closeout.branch} at {closeout.tip[:12]}"
     yield "changed", plural(len(closeout.work), "file")
     yield "evidence", plural(len(closeout.evidence), "receipt")
+    if closeout.usage is not None:
+        yield "used", style.used(closeout.usage)
     yield "closed", f"{closeout.closed_at}, after {plural(closeout.freezes, 'freeze')}"
 
 

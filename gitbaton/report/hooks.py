@@ -16,7 +16,8 @@ _MOST = 10
 
 
 def judged(judged: Judged) -> str:
-    """Each ref with what is wrong with it; nothing when nothing is."""
+    """Each ref with what is wrong with it; nothing when nothing is. The error says what is to be
+    done, if that is one thing for all of them."""
     lines: list[str] = []
     for ref in dict.fromkeys(refusal.ref for refusal in judged.refused):
         found = [refusal for refusal in judged.refused if refusal.ref == ref]
@@ -30,8 +31,8 @@ def judged(judged: Judged) -> str:
         )
         if len(found) > _MOST:
             lines.append(f"  and {plural(len(found) - _MOST, 'commit')} more")
-        hints = dict.fromkeys(refusal.hint for refusal in found if refusal.hint)
-        lines += [f"  {clean(hint)}" for hint in hints]
+    hints = judged.hints
+    lines += [f"  {clean(hint)}" for hint in hints] if len(hints) > 1 else []
     return style.joined(lines)
 
 

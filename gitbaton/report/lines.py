@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 WIDTH = 80
+LEAST = 16
+"""Columns below which a text says nothing any more."""
 _CONTROL = dict.fromkeys((*range(32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}")
 _CONTROL.update({ord("\n"): " ", ord("\t"): " ", ord("\r"): " "})
 # Characters that change the direction of what follows: what is read would not be what is there.
@@ -60,37 +62,76 @@ def width_of(text: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """Unstyled ``text``, shortened to at most ``columns``."""
+    """``text``, shortened to at most ``columns``; one whole style around it stays."""
     if columns < 1 or width_of(text) <= columns:
         return text
-    while text and width_of(text) > columns - 1:
-        text = text[:-1]
-    return text.rstrip() + "…"
+    plain = click.unstyle(text)
+    kept = plain
+    while kept and width_of(kept) > columns - 1:
+        kept = kept[:-1]
+    kept = kept.rstrip() + "…"
+    before, styled, after = text.partition(plain)
+    return before + kept + after if styled else kept
 
 
 def table(rows: Iterable[Sequence[str]], indent: int = 0, gap: int = 2) -> list[str]:
-    """Rows of (styled) cells as aligned lines; the last cell of a row is cut to the terminal, if
-    there is one, and it is unstyled. A column that is empty throughout takes no room."""
-    columns = _columns()
+    """Rows of (styled) cells as aligned lines. In a terminal they fit: the widest column but the
+    first gives way, and where that leaves too little of it, the last ones, which tell least, are
+    left out. A column that is empty throughout takes no room."""
     listed = [list(row) for row in rows]
     count = max((len(row) for row in listed), default=0)
     widths = [max(width_of(row[i]) for row in listed if i < len(row)) for i in range(count)]
+    if columns := _columns():
+        widths = _fitting(widths, columns - indent, gap)
     lines: list[str] = []
     for row in listed:
         line = " " * indent
-        used = indent
-        last = max((i for i, cell in enumerate(row) if cell), default=-1)
-        for i, cell in enumerate(row[: last + 1]):
-            if not widths[i]:
-                continue
-            if i == last:
-                whole = not columns or "\x1b" in cell
-                line += cell if whole else cut(cell, max(columns - used, 20))
-            else:
-                pad = widths[i] - width_of(cell) + gap
-                line += cell + " " * pad
-                used += widths[i] + gap
+        cells = [(cut(cell, wide), wide) for cell, wide in zip(row, widths, strict=False) if wide]
+        for cell, wide in cells:
+            line += cell + " " * (wide - width_of(cell) + gap)
         lines.append(line.rstrip())
+    return lines
+
+
+def _fitting(widths: Sequence[int], columns: int, gap: int) -> list[int]:
+    """``widths`` made to fit; 0 leaves a column out. The first names the row, so it stays whole, if
+    that can be."""
+    used = [at for at, wide in enumerate(widths) if wide]
+    while True:
+        room = columns - gap * (len(used) - 1)
+        kept = [wide if at in used else 0 for at, wide in enumerate(widths)]
+        capped = _capped(kept, room, 1)
+        if sum(capped) <= room:
+            return capped
+        if len(used) <= 2:
+            return _capped(kept, room, 0)
+        used.pop()
+
+
+def _capped(widths: Sequence[int], room: int, first: int) -> list[int]:
+    """``widths`` from the ``first`` on no wider than fits, but wide enough to say something."""
+    most = max(widths, default=0)
+    while most > LEAST and sum(widths[:first]) + sum(min(w, most) for w in widths[first:]) > room:
+        most -= 1
+    return [*widths[:first], *(min(wide, most) for wide in widths[first:])]
+
+
+def facts(rows: Iterable[tuple[str, str]], indent: int = 2) -> list[str]:
+    """Names and values, one below the other, without those that have no value; in a terminal, long
+    values go on below themselves."""
+    import textwrap
+
+    found = [(name, value) for name, value in rows if value]
+    wide = max((len(name) for name, _ in found), default=0) + 2
+    columns = _columns()
+    lines: list[str] = []
+    for name, value in found:
+        head = " " * indent + name.ljust(wide)
+        room = max(columns - len(head), LEAST)
+        parts = [value]
+        if columns and width_of(value) > room and "\x1b" not in value:
+            parts = textwrap.wrap(value, room, break_long_words=False, break_on_hyphens=False)
+        lines += [(head if at == 0 else " " * len(head)) + part for at, part in enumerate(parts)]
     return lines
 
 

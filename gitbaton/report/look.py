@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gitbaton.model.transitions import TERMINAL, WORKING
 from gitbaton.report import batch, style, text
-from gitbaton.report.lines import ago, clean, duration, plural, table, wrapped
+from gitbaton.report.lines import ago, clean, duration, facts, plural, table, wrapped
 
 if TYPE_CHECKING:
     from gitbaton.engine.look import Log, RunList, Show, Status
@@ -72,8 +72,9 @@ def _facts(status: Status) -> list[str]:
         ("failed", style.listed(status.failed)),
         ("by hand", style.listed(status.resolved_by_hand)),
         ("branch", f"{style.branch(status.branch)} at {style.short(status.commit)}"),
+        ("used", style.used(status.usage)),
     ]
-    return table([row for row in rows if row[1]], indent=2)
+    return facts(rows)
 
 
 def _counts(status: Status) -> str:
@@ -130,10 +131,10 @@ def _attempts(attempts: Sequence[AttemptView]) -> list[str]:
             clean(f"{a.ticket}@{a.attempt}"),
             style.state(a.state),
             duration(a.relay.elapsed_seconds),
+            _suggestion(a),
             _lease(a),
             _worktree(a),
-            _suggestion(a),
-            style.dim(clean(a.session)) if a.session else "",
+            style.dim(a.session),
         )
         for a in attempts
     ]
@@ -192,7 +193,7 @@ def runs(listed: RunList) -> str:
 def log(log: Log) -> str:
     """The events of a run, one line each."""
     rows = [
-        (style.dim(style.short(e.oid)), ago(e.at), clean(e.session or ""), clean(e.message))
+        (style.dim(style.short(e.oid)), ago(e.at), clean(e.message), style.dim(e.session or ""))
         for e in log.events
     ]
     return style.joined(table(rows))
@@ -214,16 +215,22 @@ def show(shown: Show) -> str:
         ("elapsed", duration(attempt.relay.elapsed_seconds)),
         ("lease", _lease(attempt).removeprefix("lease ")),
         ("next", _suggestion(attempt)),
-        ("worktree", clean(attempt.worktree)),
-        ("branch", clean(attempt.branch)),
+        ("worktree", _there(attempt.worktree, attempt.relay.worktree.exists)),
+        ("branch", _there(attempt.branch, shown.branch_exists)),
         ("commit", style.short(attempt.commit)),
         ("merge", style.short(attempt.merge_commit)),
         ("receipt", style.short(attempt.receipt_sha256)),
-        ("output", clean(shown.log_path)),
+        ("used", style.used(attempt.usage)),
+        ("output", clean(shown.log_path) if shown.log_exists else ""),
     ]
-    lines += [f"  {name:<10}{value}" for name, value in rows if value]
+    lines += facts(rows)
     if shown.receipt is not None:
         lines += ["", text.checks(shown.receipt.predicate.checks)]
     if shown.history:
         lines += ["", *table([(ago(e.at), clean(e.message)) for e in shown.history])]
     return style.joined(lines)
+
+
+def _there(name: str, exists: bool) -> str:
+    """A path or branch to go to, or that it is no more."""
+    return clean(name) if exists else f"{clean(name)} (removed)"

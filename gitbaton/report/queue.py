@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gitbaton.report import style
-from gitbaton.report.lines import ago, clean, clean_block, table
+from gitbaton.report.lines import ago, clean, clean_block, facts, table
 
 if TYPE_CHECKING:
     from gitbaton.engine.queue import (
@@ -83,7 +83,7 @@ def related(found: RelatedItems) -> str:
 
 def log(log: QueueLog) -> str:
     rows = [
-        (style.dim(style.short(e.oid)), ago(e.at), clean(e.run or ""), clean(e.message))
+        (style.dim(style.short(e.oid)), ago(e.at), clean(e.message), style.dim(e.run or ""))
         for e in log.events
     ]
     return style.joined(table(rows))
@@ -96,8 +96,8 @@ def _rows(items: Iterable[Item], *, with_state: bool) -> list[str]:
                 style.bold(item.id),
                 click.style(item.severity, fg=_SEVERITY.get(item.severity)),
                 _state(item) if with_state else "",
-                clean(item.section),
                 clean(item.title),
+                style.dim(item.section),
             )
             for item in items
         ]
@@ -113,6 +113,7 @@ def _item(item: Item) -> str:
         ("section", clean(item.section)),
         ("labels", style.listed(item.labels)),
         ("paths", style.listed(item.paths)),
+        ("scopes", style.listed(item.scopes)),
         ("needs", style.listed(item.depends_on)),
         ("held by", clean(f"{claim.run}/{claim.attempt}") if claim else ""),
         ("owner", clean(item.owner or "")),
@@ -121,7 +122,7 @@ def _item(item: Item) -> str:
         ("created", ago(item.created)),
         ("updated", ago(item.updated)),
     ]
-    lines += [f"  {name:<10}{value}" for name, value in rows if value]
+    lines += facts(rows)
     if item.body:
         lines += ["", *(f"  {line}".rstrip() for line in clean_block(item.body).splitlines())]
     return style.joined(lines)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gitbaton.report.lines import clean, clean_block, wrapped
+from gitbaton.report.lines import clean, clean_block, duration, wrapped
+
+if TYPE_CHECKING:
+    from gitbaton.model.usage import Usage
 
 _STATE = {
     "complete": "green",
@@ -34,7 +37,11 @@ def bold(text: str) -> str:
 
 
 def dim(text: str) -> str:
-    return click.style(clean(text), dim=True)
+    return click.style(clean(text), dim=True) if text else ""
+
+
+def coloured(text: str, colour: str) -> str:
+    return click.style(text, fg=colour) if text else ""
 
 
 def do(command: str) -> str:
@@ -71,3 +78,16 @@ def failure(failure: Any, indent: int, most: int = 0) -> list[str]:
 def bullet(text: str) -> list[str]:
     first, *rest = wrapped(text, 4) or [""]
     return [f"  - {first.strip()}", *rest]
+
+
+def used(usage: Usage | None) -> str:
+    """What workers told of tokens, money and time; "" if nothing."""
+    if usage is None:
+        return ""
+    said = (
+        f"{usage.input_tokens:,} tokens in" if usage.input_tokens is not None else "",
+        f"{usage.output_tokens:,} tokens out" if usage.output_tokens is not None else "",
+        f"{usage.cost_usd} USD" if usage.cost_usd is not None else "",
+        duration(usage.seconds) if usage.seconds is not None else "",
+    )
+    return ", ".join(filter(None, said))

@@ -24,7 +24,7 @@ from gitbaton.model.action import (
     Wait,
 )
 from gitbaton.report import style
-from gitbaton.report.lines import clean, duration, plural, table, wrapped
+from gitbaton.report.lines import clean, duration, facts, plural, table, wrapped
 
 if TYPE_CHECKING:
     from gitbaton.engine.cleanup import Cleaned, Deleted, WouldRemove
@@ -90,7 +90,7 @@ def _dispatch(action: Dispatch | ResolveMerge) -> list[str]:
     ]
     if isinstance(action, ResolveMerge):
         rows.append(("conflicts", style.listed(action.conflicts)))
-    return lines + table(rows, indent=2)
+    return lines + facts(rows)
 
 
 def _complete(action: Complete) -> list[str]:
@@ -218,7 +218,7 @@ def plan(view: PlanView) -> str:
         # An open box may hold anything else than a space; most people mean something by it.
         odd = ticket.marker not in _MARKERS
         title = f"[{ticket.marker}] {ticket.title}" if odd else ticket.title
-        group.append((clean(ticket.key), state, clean(title), style.dim(needs) if needs else ""))
+        group.append((clean(ticket.key), state, clean(title), style.dim(needs)))
     lines += table(group, indent=2)
     lines += _commands(view)
     boxes = view.boxes
@@ -282,7 +282,10 @@ def doctor(report: Report) -> str:
     wide = max(len(check.name) for check in report.checks)
     lines: list[str] = []
     for check in report.checks:
-        word = click.style("ok     ", fg="green") if check.ok else click.style("problem", fg="red")
+        name, colour = ("fixed", "yellow") if check.fixed else ("ok", "green")
+        if not check.ok:
+            name, colour = "problem", "red"
+        word = click.style(f"{name:7}", fg=colour)
         lines.append(f"{word}  {clean(check.name):{wide}}  {clean(check.message)}")
         if check.fix and not check.ok:
             lines.append(f"{'':{wide + 11}}-> {clean(check.fix)}")

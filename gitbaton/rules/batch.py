@@ -29,6 +29,7 @@ from gitbaton.model.plan import Plan
 from gitbaton.model.receipt import CheckResult
 from gitbaton.model.root import SCHEMA, VirtualBatchDescriptor
 from gitbaton.model.run import Attempt
+from gitbaton.model.usage import Usage
 
 WINDOW = 256
 """As many members at most wait in the plan without ever having been started."""
@@ -227,6 +228,7 @@ def closeout(
     fixed: Mapping[str, Attempt],
     work: Iterable[str],
     children: Sequence[Closeout],
+    usage: Usage | None = None,
     opened_at: str,
     closed_at: str,
 ) -> Closeout:
@@ -257,6 +259,7 @@ def closeout(
         evidence=_set(_receipts(fixed.values()), *(c.evidence for c in children)),
         gates=(batch.freeze and batch.freeze.gates) or (),
         children=batch.children,
+        usage=usage,
         opened_at=opened_at,
         closed_at=closed_at,
     )

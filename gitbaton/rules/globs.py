@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+_SPECIAL = re.compile(r"[*?\[]|\A\s|\s\Z")
+
 
 def glob_match(path: str, patterns: Iterable[str]) -> bool:
     """Whether ``path`` (with "/", relative to where the patterns are) matches one of them.
@@ -21,7 +23,13 @@ def glob_match(path: str, patterns: Iterable[str]) -> bool:
     return any(_compile(pattern).fullmatch(path) for pattern in patterns)
 
 
-@lru_cache(maxsize=256)
+def literal(path: str) -> str:
+    """The pattern that means just this file or folder, whatever characters are in its name."""
+    escaped = _SPECIAL.sub(r"[\g<0>]", path)
+    return escaped if escaped == path else f"/{escaped}"
+
+
+@lru_cache(maxsize=4096)
 def _compile(pattern: str) -> re.Pattern[str]:
     text = pattern.strip().removeprefix("./")
     body = text.strip("/")

@@ -18,6 +18,7 @@ from gitbaton.model.plan import Mark, Plan, Section, Ticket
 from gitbaton.model.queue import Item
 from gitbaton.model.root import VirtualBatchDescriptor
 from gitbaton.rules.batch import WINDOW, thaw
+from gitbaton.rules.globs import literal
 from gitbaton.rules.select import available, matches
 
 Lookup = Callable[[str], Item | None]
@@ -167,10 +168,18 @@ def plan_of(
 
 def _ticket(item: Item) -> Ticket:
     """What a worker is told of an item. Where it was found is told, and forbids nothing: the cure
-    may lie elsewhere."""
+    may lie elsewhere. Only an item with scopes is to be cured there."""
     body = _CONTROL.sub("\ufffd", item.body.replace("\r\n", "\n")).strip()
     title = _line(item.title) or item.id
-    return Ticket(key=item.id, title=title, body=body, context=item.paths, section=0, line=0)
+    return Ticket(
+        key=item.id,
+        title=title,
+        body=body,
+        paths=tuple(map(literal, item.scopes)),
+        context=() if item.scopes else item.paths,
+        section=0,
+        line=0,
+    )
 
 
 def _line(text: str) -> str:

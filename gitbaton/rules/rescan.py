@@ -8,22 +8,19 @@ decided about a finding that is still there.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
 from gitbaton.errors import BatonError
+from gitbaton.model.ids import made_name
 from gitbaton.model.queue import CLOSED, Item, Reported, Scan
 from gitbaton.rules.items import item_id, require_dependencies
 
 _REOPENS = ("fixed", "obe")
 """States that a finding does not stay in when it is reported again."""
-_LETTERS = str.maketrans("0123456789abcdef", "zyxwvutsrqponmlk")
 _SHORTEST = 7
-_PLAIN = re.compile(r"[^A-Za-z0-9._]+")
-_MOST_LETTERS = 24
 
 
 class Rescan(NamedTuple):
@@ -51,17 +48,14 @@ def rescan(items: Mapping[str, Item], scans: Iterable[Scan], now: str) -> Rescan
 
 def made_id(reported: Reported, source: str, taken: Callable[[str], bool]) -> str:
     """An id for a finding that has none: its first label, or its source, and as many letters of a
-    hash of its fingerprint as it takes. Letters only, so that it is taken neither for a number nor
-    for an object id."""
+    hash of its fingerprint as it takes."""
     digest = hashlib.sha256(f"{source}\0{reported.fingerprint}".encode()).hexdigest()
-    letters = digest.translate(_LETTERS)
-    stem = _PLAIN.sub("-", reported.labels[0] if reported.labels else source)
-    stem = stem.strip("-.")[:_MOST_LETTERS].rstrip("-.") or "item"
-    for length in range(_SHORTEST, len(letters)):
-        name = f"{stem}-{letters[:length]}"
+    stem = reported.labels[0] if reported.labels else source
+    for length in range(_SHORTEST, len(digest)):
+        name = made_name(stem, digest, length)
         if not taken(name):
             return name
-    raise _duplicate(source, reported, letters)
+    raise _duplicate(source, reported, digest)
 
 
 class _Rescan:

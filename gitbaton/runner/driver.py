@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gitbaton.engine import dispatch
+from gitbaton.engine import dispatch, notify
 from gitbaton.engine.context import Context
 from gitbaton.errors import Interrupted, Refused, UsageError
 from gitbaton.model.action import ActionBatch, Wait
@@ -93,10 +93,12 @@ def run_loop(
         loop = Loop(terms, run, jobs, Limits.of(max_minutes, max_total_attempts), first)
         with _signals(loop) as signals:
             try:
-                return _to_its_end(loop, shown, signals)
+                batch = _to_its_end(loop, shown, signals)
             finally:
                 leases.close()
                 presence.clean = loop.nothing_left()
+    notify.saw(ctx, batch)
+    return batch
 
 
 def _to_its_end(loop: Loop, shown: live.View, signals: _Signals) -> ActionBatch:

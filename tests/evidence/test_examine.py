@@ -142,7 +142,7 @@ def test_outside_allowed_paths(work: Work) -> None:
     work.commit({"src/app.py": "print('new')\n"})
     error = refused(work, "outside-allowed-paths")
     assert "src/app.py" in error.message
-    assert "docs/** *.md" in error.message
+    assert "docs/**, *.md" in error.message
 
 
 def test_allowed_paths_are_those_of_the_project(work: Work) -> None:

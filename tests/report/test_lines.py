@@ -70,3 +70,48 @@ def test_table_drops_empty_columns_and_cuts_the_last(monkeypatch: pytest.MonkeyP
 @given(st.text(), st.integers(1, 30))
 def test_cut_fits(text: str, columns: int) -> None:
     assert lines.width_of(lines.cut(lines.clean(text), columns)) <= columns
+
+
+def at(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of that width."""
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((columns, 24)))
+
+
+def test_what_names_a_row_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    at(50, monkeypatch)
+    (line,) = lines.table([("a-finding-with-a-long-id", "A title that is long " * 2, "low")])
+    assert line == "a-finding-with-a-long-id  A title that is lo…  low"
+
+
+def test_the_widest_column_gives_way_and_the_last_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [("1.1", "resolved", "A title that is " * 5, "after 1.0"), ("1.2", "x", "Short", "")]
+    at(60, monkeypatch)
+    first, second = lines.table(rows)
+    assert first == "1.1  resolved  A title that is A title that is A…  after 1.0"
+    assert second == "1.2  x         Short"
+    at(40, monkeypatch)
+    assert lines.table(rows)[0] == "1.1  resolved  A title that is A title…"
+
+
+@given(
+    rows=st.lists(st.lists(st.text("ab 日", max_size=60), min_size=2, max_size=6), min_size=1),
+    columns=st.integers(50, 120),
+)
+def test_tables_fit_a_terminal(rows: list[list[str]], columns: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        at(columns, patch)
+        assert all(lines.width_of(line) <= columns for line in lines.table(rows))
+
+
+def test_cutting_keeps_the_style() -> None:
+    styled = click.style("a long text", fg="red")
+    assert lines.cut(styled, 6) == click.style("a lon…", fg="red")
+
+
+def test_facts_go_on_below_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("open", "1.1, 1.2, 1.3, 1.4, 1.5"), ("failed", ""), ("branch", "x")]
+    assert lines.facts(rows) == ["  open    1.1, 1.2, 1.3, 1.4, 1.5", "  branch  x"]
+    at(30, monkeypatch)
+    assert lines.facts(rows)[:2] == ["  open    1.1, 1.2, 1.3, 1.4,", "          1.5"]
