@@ -31,11 +31,15 @@ for _number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(_number, signal.SIG_DFL)
 
 
+# Verbs are started hundreds of times: they are not to compile everything anew each time.
+_FOREIGN = ("GIT_", "BATON_", "EMAIL", "PYTHONDONTWRITEBYTECODE")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     home = Path(tempfile.mkdtemp(prefix="baton-home-"))
     config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
     (home / ".gitconfig").write_text(_GLOBAL)
-    for name in [name for name in os.environ if name.startswith(("GIT_", "BATON_", "EMAIL"))]:
+    for name in [name for name in os.environ if name.startswith(_FOREIGN)]:
         del os.environ[name]
     os.environ.update(
         HOME=str(home),

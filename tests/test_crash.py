@@ -15,7 +15,7 @@ from pathlib import Path
 import crash
 import pytest
 
-SECONDS = 5.0
+SECONDS = 3.5
 
 
 @cache

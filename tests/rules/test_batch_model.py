@@ -577,8 +577,8 @@ def test_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     run_state_machine_as_test(
         Batches,
         settings=settings(
-            max_examples=150,
-            stateful_step_count=60,
+            max_examples=60,
+            stateful_step_count=50,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
