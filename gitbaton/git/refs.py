@@ -95,10 +95,8 @@ def cas(
             return
         except (_NotLocked, pygit2.GitError, OSError) as error:
             repo.reopen()  # after a failed deletion libgit2 believes that it took place
-            if not isinstance(error, _NotLocked) and read(repo, ref) == new:
-                if ours:  # set, and failed only in what comes after: taking the lock away
-                    with suppress(OSError):
-                        _lock_path(repo, ref).unlink()
+            if not isinstance(error, _NotLocked) and _took_place(repo, ref, new):
+                _unlink_second_name(repo, ref)
                 return
             lock = _held_lock(repo, ref)
             _explain(repo, ref, old, new, error, locked=lock is not None)
@@ -120,7 +118,9 @@ def remove_leftover_lock(repo: Repository, ref_or_path: str, quiet_seconds: floa
     """Remove the lock of a ref, or the lock file named by an absolute path, if it was left behind.
 
     Left behind is what does not change (file, time of change) for ``quiet_seconds`` of monotonic
-    time. Returns at once, with False, when there is no lock or as soon as it changes.
+    time and is not in use (where the system tells): a process that is merely slow would go on as if
+    it still had the lock. Returns at once, with False, when there is no lock or as soon as it
+    changes.
     """
     path = Path(ref_or_path)
     lock = path if path.is_absolute() else _lock_path(repo, ref_or_path)
@@ -128,6 +128,8 @@ def remove_leftover_lock(repo: Repository, ref_or_path: str, quiet_seconds: floa
     end = time.monotonic() + quiet_seconds
     while first is not None and _identity(lock) == first:
         if time.monotonic() >= end:
+            if _is_in_use(lock):
+                return False
             lock.unlink(missing_ok=True)
             return True
         time.sleep(0.05)
@@ -157,6 +159,29 @@ def _swap(repo: Repository, ref: str, old: str | None, new: str | None, message:
             if blocking:
                 raise _in_the_way(ref, blocking)
         transaction.set_target(ref, new, message=message)
+
+
+def _took_place(repo: Repository, ref: str, new: str | None) -> bool:
+    """Whether a swap that failed had been done: it may fail in what comes after, taking the lock
+    away or syncing a directory that `git pack-refs` has removed, and others may have moved on."""
+    now = read(repo, ref)
+    return now == new or (now is not None and new is not None and _descends(repo, now, new))
+
+
+def _descends(repo: Repository, oid: str, ancestor: str) -> bool:
+    try:
+        return repo.handle.descendant_of(oid, ancestor)
+    except (pygit2.GitError, ValueError, KeyError):  # not both of them commits
+        return False
+
+
+def _unlink_second_name(repo: Repository, ref: str) -> None:
+    """libgit2 links a new ref to its lock and then unlinks the lock: if that fails, both names are
+    one file. Any other lock belongs to somebody else, who relies on it: see `git pack-refs`."""
+    lock = _lock_path(repo, ref)
+    with suppress(OSError):
+        if lock.samefile(repo.common_dir / ref):
+            lock.unlink()
 
 
 def _explain(
@@ -213,6 +238,19 @@ def _held_lock(repo: Repository, ref: str) -> Path | None:
     """The lock file that made a swap fail; packed refs are locked as a whole for a deletion."""
     locks = (_lock_path(repo, ref), repo.common_dir / "packed-refs.lock")
     return next((lock for lock in locks if lock.exists()), None)
+
+
+def _is_in_use(lock: Path) -> bool:
+    """Whether a process may still rely on ``lock``, as far as /proc tells: it has the file open, or
+    is a `git pack-refs`, which closes the locks of the refs that it is about to remove."""
+    wanted = os.path.realpath(lock)
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if b"pack-refs" in (entry / "cmdline").read_bytes().split(b"\0"):
+                return True
+            if any(os.readlink(descriptor) == wanted for descriptor in (entry / "fd").iterdir()):
+                return True
+    return False
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

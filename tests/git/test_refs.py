@@ -6,7 +6,9 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
+import pygit2
 import pytest
 
 from gitbaton.errors import Busy, Conflict, Refused, RepositoryError
@@ -163,6 +165,76 @@ def test_a_lock_on_a_ref_of_others_is_respected(
         refs.cas(repo, "refs/heads/main", head, head, "x")
     assert caught.value.code == "ref-locked"
     assert lock.exists()
+
+
+def test_a_lock_of_a_process_that_is_merely_slow_stays(repo_dir: Path, repo: Repository) -> None:
+    lock = repo_dir / ".git" / f"{RUN}.lock"
+    lock.parent.mkdir(parents=True)
+    with lock.open("w"):
+        assert not refs.remove_leftover_lock(repo, RUN, quiet_seconds=0.1)
+    packer = subprocess.Popen(["sh", "-c", "read line", "git", "pack-refs"], stdin=subprocess.PIPE)
+    assert not refs.remove_leftover_lock(repo, RUN, quiet_seconds=0.1)
+    packer.communicate(b"\n")
+    assert lock.exists()
+    assert refs.remove_leftover_lock(repo, RUN, quiet_seconds=0.1)
+
+
+def test_after_a_swap_that_failed_too_late_the_lock_of_another_stays(
+    repo_dir: Path, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`git pack-refs` removes the directory before libgit2 syncs it, and locks the ref to prune it;
+    who takes that lock away has the loose ref, then a newer one, removed."""
+    first, second = git(repo_dir, "rev-parse", "HEAD"), commit(repo_dir, {"a": "2"})
+    refs.cas(repo, RUN, None, first, "create")
+    lock = repo_dir / ".git" / f"{RUN}.lock"
+    swap = refs._swap
+
+    def too_late(*words: Any) -> None:
+        swap(*words)
+        lock.touch()
+        raise pygit2.GitError("failed to open directory for fsync")
+
+    monkeypatch.setattr(refs, "_swap", too_late)
+    refs.cas(repo, RUN, first, second, "move", ours=True)
+    assert refs.read(repo, RUN) == second
+    assert lock.exists()
+
+
+def test_a_swap_that_failed_too_late_and_was_built_upon_took_place(
+    repo_dir: Path, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = git(repo_dir, "rev-parse", "HEAD"), commit(repo_dir, {"a": "2"})
+    third = commit(repo_dir, {"a": "3"})
+    refs.cas(repo, RUN, None, first, "create")
+    swap = refs._swap
+
+    def too_late(*words: Any) -> None:
+        swap(*words)
+        git(repo_dir, "update-ref", RUN, third)
+        raise pygit2.GitError("failed to open directory for fsync")
+
+    monkeypatch.setattr(refs, "_swap", too_late)
+    refs.cas(repo, RUN, first, second, "move")
+    assert refs.read(repo, RUN) == third
+
+
+def test_the_lock_that_is_the_ref_itself_goes(
+    repo_dir: Path, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libgit2 links a new ref to its lock; when the lock's name then cannot be removed, it stays."""
+    head = git(repo_dir, "rev-parse", "HEAD")
+    lock = repo_dir / ".git" / f"{RUN}.lock"
+    swap = refs._swap
+
+    def too_late(*words: Any) -> None:
+        swap(*words)
+        lock.hardlink_to(repo_dir / ".git" / RUN)
+        raise OSError("cannot unlink")
+
+    monkeypatch.setattr(refs, "_swap", too_late)
+    refs.cas(repo, RUN, None, head, "create", ours=True)
+    assert refs.read(repo, RUN) == head
+    assert not lock.exists()
 
 
 def test_a_lock_that_changes_is_alive(repo_dir: Path, repo: Repository) -> None:
