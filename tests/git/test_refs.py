@@ -221,7 +221,7 @@ def test_a_swap_that_failed_too_late_and_was_built_upon_took_place(
 def test_the_lock_that_is_the_ref_itself_goes(
     repo_dir: Path, repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """libgit2 links a new ref to its lock; when the lock's name then cannot be removed, it stays."""
+    """libgit2 links a new ref to its lock; that name stays if it cannot be removed."""
     head = git(repo_dir, "rev-parse", "HEAD")
     lock = repo_dir / ".git" / f"{RUN}.lock"
     swap = refs._swap
