@@ -84,7 +84,7 @@ class _Search:
         self._left = _STARTS
         self._listed = listed
         self._ticking = history.touching(recomputer.repo, listed, run.folder)
-        self._subjects = {_subject(message) for _, message in run.identities}
+        self._subjects = {history.subject(m.encode(errors="replace")) for _, m in run.identities}
 
     def among(self, series: list[str]) -> Iterator[str]:
         at, fresh = 0, True
@@ -102,7 +102,7 @@ class _Search:
         return commit in self._ticking or self._is_repeated(commit)
 
     def _is_repeated(self, commit: str) -> bool:
-        if _subject(self._listed[commit].message) not in self._subjects:
+        if self._listed[commit].subject not in self._subjects:
             return False
         info = objects.commit_info(self._repo, commit)
         return (info.author, info.message) in self._run.identities
@@ -163,8 +163,3 @@ class _Search:
             <= ticks.ticked_keys(target.text, self._run.unit)
         )
 
-
-def _subject(message: str) -> str:
-    """What the first line of a message is in every encoding: a cheap test of whether two may be
-    the same."""
-    return "".join(filter(str.isascii, message.lstrip().partition("\n")[0])).rstrip()

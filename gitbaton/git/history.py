@@ -31,8 +31,7 @@ class Listed(NamedTuple):
 
     @property
     def parents(self) -> tuple[str, ...]:
-        lines = self.headers.split(b"\n")
-        return tuple(line[7:].decode() for line in lines if line.startswith(b"parent "))
+        return tuple(part[:40].decode() for part in self.headers.split(b"\nparent ")[1:])
 
     @property
     def by_ssh(self) -> bool:
@@ -44,9 +43,20 @@ class Listed(NamedTuple):
         lines = self.body.decode(errors="replace").split("\n")
         return "\n".join(line.removeprefix("    ") for line in lines)
 
+    @property
+    def subject(self) -> str:
+        """As `subject` of the message."""
+        return subject(self.body)
+
     def says(self, words: bytes) -> bool:
         """Whether the message has ``words``, all in one line."""
         return words in self.body
+
+
+def subject(message: bytes) -> str:
+    """What the first line of a message is in every encoding: a cheap test of whether two may be
+    the same."""
+    return message.lstrip().partition(b"\n")[0].decode("ascii", "ignore").strip()
 
 
 def commits(

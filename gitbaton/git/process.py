@@ -50,6 +50,7 @@ _FIXED = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_FLUSH": "0",  # nobody reads before the end: rev-list would write commit by commit
     "GIT_NO_REPLACE_OBJECTS": "1",  # libgit2 knows no replacements; both must see one history
 }
 
