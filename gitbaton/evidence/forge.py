@@ -162,4 +162,3 @@ class _Search:
             and ticks.ticked_keys(text, self._run.unit)
             <= ticks.ticked_keys(target.text, self._run.unit)
         )
-
