@@ -163,7 +163,6 @@ def _make(ctx: Context, run: str, attempt: Attempt) -> None:
     if os.path.lexists(path):
         worktree.require_available(ctx.repo, path)
         worktree.remove(ctx.repo, path, force=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
     worktree.add(ctx.repo, path, attempt.branch, attempt.base_commit)
     loaded = runs.load(ctx.repo, run)
     project = loaded.state.run.target.project

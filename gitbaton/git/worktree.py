@@ -21,7 +21,7 @@ from typing import NamedTuple
 import pygit2
 
 from gitbaton.errors import Refused, RepositoryError
-from gitbaton.git import checkout, process, refs
+from gitbaton.git import checkout, process, refs, spread
 from gitbaton.git.repo import Repository
 
 _MAKING = "initializing"  # git's own word for it
@@ -171,7 +171,8 @@ def _real(path: Path) -> Path:
 def _make(repo: Repository, path: Path, head: str, commit: str, *, sparse: bool) -> Path:
     """Returns the worktree's part of the git directory."""
     with process.file_errors("worktree-failed", f"no worktree could be made at {path}"):
-        path.mkdir(parents=True, exist_ok=True)
+        spread.make(path.parent)
+        path.mkdir(exist_ok=True)
         real = Path(os.path.realpath(path))
         for stale, recorded in _linked(repo, _record_name(real)):
             if recorded == real:  # its directory was deleted by hand
