@@ -17,7 +17,7 @@ from pathlib import Path
 
 import gitbaton
 from gitbaton.clock import Clock
-from gitbaton.engine import dispatch, worker
+from gitbaton.engine import deliver, dispatch, worker
 from gitbaton.engine.context import Context, open_context
 from gitbaton.engine.reconcile import reconcile
 from gitbaton.git import checkout
@@ -144,7 +144,7 @@ def drive(top: Path, session: str = "s") -> None:
             raise AssertionError(f"stuck: {batch.state} {batch.actions} {held}")
         # Work that an earlier caller had begun and knows of: it goes on with it.
         again = mine[0]
-        todo.append(dispatch.take_over(ctx, RUN, again.id, session))
+        todo.append(deliver.take_over(ctx, RUN, again.id, session))
     raise AssertionError(f"no progress: {batch}")
 
 

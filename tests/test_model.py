@@ -33,7 +33,7 @@ from hypothesis.stateful import (
 from msgspec.structs import asdict
 
 from gitbaton.clock import Moment
-from gitbaton.engine import dispatch, look, steer, worker
+from gitbaton.engine import dispatch, lease, look, steer, worker
 from gitbaton.engine.context import Context, open_context
 from gitbaton.engine.reconcile import reconcile
 from gitbaton.errors import BatonError
@@ -201,9 +201,9 @@ class Runs(RuleBasedStateMachine):
     def bind_or_beat(self, data: st.DataObject, crash: Any) -> None:
         given = self.handed[self._pick(data)]
         if data.draw(st.booleans()):
-            self._try(lambda: worker.bind(self.ctx, given.assignment, "w", given.token), crash)
+            self._try(lambda: lease.bind(self.ctx, given.assignment, "w", given.token), crash)
         else:
-            self._try(lambda: worker.heartbeat(self.ctx, given.assignment, given.token), crash)
+            self._try(lambda: lease.heartbeat(self.ctx, given.assignment, given.token), crash)
 
     @rule()
     def time_passes(self) -> None:

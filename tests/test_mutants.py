@@ -19,6 +19,7 @@ import scene
 from msgspec.structs import replace
 
 from gitbaton.engine import integrate, worker
+from gitbaton.engine import lease as held
 from gitbaton.engine.context import Context
 from gitbaton.errors import BatonError, Refused
 from gitbaton.evidence import seal
@@ -66,8 +67,8 @@ def old_token_is_fenced(top: Path, _mutation: str) -> None:
     second = scene.dispatches(scene.act(ctx, redeliver=True))[0]
     assert second.assignment == first.assignment and second.token != first.token
     with pytest.raises(Refused):
-        worker.heartbeat(ctx, first.assignment, first.token)
-    assert worker.heartbeat(ctx, second.assignment, second.token).yours
+        held.heartbeat(ctx, first.assignment, first.token)
+    assert held.heartbeat(ctx, second.assignment, second.token).yours
 
 
 def success_is_on_disk(top: Path, mutation: str) -> None:

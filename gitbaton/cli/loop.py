@@ -160,9 +160,9 @@ def bind(assignment: str, agent_id: str, token: str | None) -> Answer:
 
     Idempotent; a second id is refused.
     """
-    from gitbaton.engine import worker
+    from gitbaton.engine import lease
 
-    return Answer(worker.bind(context(), assignment, agent_id, token), text.held)
+    return Answer(lease.bind(context(), assignment, agent_id, token), text.held)
 
 
 @verb("heartbeat")
@@ -173,9 +173,9 @@ def heartbeat(assignment: str | None, token: str | None) -> Answer:
 
     Exit 1 says that the attempt is no longer yours.
     """
-    from gitbaton.engine import worker
+    from gitbaton.engine import lease
 
-    return Answer(worker.heartbeat(context(), assignment, token), text.held)
+    return Answer(lease.heartbeat(context(), assignment, token), text.held)
 
 
 @verb("reconcile")

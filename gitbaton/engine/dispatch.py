@@ -6,17 +6,15 @@ cut off by a kill; the next call finds what is there and goes on.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from gitbaton.engine import (
     advance,
-    contract,
-    holding,
+    claiming,
+    deliver,
     integrate,
     notify,
     observe,
@@ -26,18 +24,13 @@ from gitbaton.engine import (
 from gitbaton.engine.batch import Outlook, compose
 from gitbaton.engine.context import Context, known_run, require_outside, resolve_run
 from gitbaton.engine.remains import last_red_check
-from gitbaton.errors import Busy, Refused, UsageError
-from gitbaton.evidence.prepare import worktree_root
-from gitbaton.git import worktree
-from gitbaton.model.action import ActionBatch, Dispatch, LeaseTerms, ResolveMerge
-from gitbaton.model.ids import AttemptId, assignment_id
+from gitbaton.errors import Busy, UsageError
+from gitbaton.model.action import ActionBatch
+from gitbaton.model.ids import AttemptId
 from gitbaton.model.plan import Order, Unit
-from gitbaton.model.run import Attempt, Event, Hold, RunRecord, RunState, TicketRecord
-from gitbaton.rules import lease as leases
-from gitbaton.rules.claim import Choice, choose, claim
-from gitbaton.rules.frontier import claimable
+from gitbaton.model.run import Event, RunRecord, RunState
 from gitbaton.rules.settle import exhaust, expire
-from gitbaton.rules.state import record, with_intent, with_live, without_intent
+from gitbaton.rules.state import with_live
 from gitbaton.store import runs
 
 MOST_CAPACITY = 64
@@ -108,10 +101,10 @@ def next_batch(
     outlook.retired += _retire(ctx, run)
     loaded = runs.load(ctx.repo, run)
     if redeliver:
-        outlook.dispatches += _redeliver(ctx, run, session)
+        outlook.dispatches += deliver.redeliver(ctx, run, session)
     record = loaded.state.run
     if record.paused is None and _has_its_plan(record) and not integrate.obstacle(ctx, loaded):
-        outlook.dispatches += _claim(ctx, run, session, capacity, lease)
+        outlook.dispatches += claiming.claim_tickets(ctx, run, session, capacity, lease)
     batch = compose(ctx, run, outlook)
     notify.saw(ctx, batch)
     return batch
@@ -130,18 +123,6 @@ def _has_its_plan(record: RunRecord) -> bool:
     yet so only while another process, at this moment, makes the first plan commit."""
     own = record.source.kind == "revision" and record.source.at == record.branch
     return own or record.source.kind == "queue" or bool(record.source.files)
-
-
-def take_over(
-    ctx: Context, run: str, attempt_id: AttemptId, session: str
-) -> Dispatch | ResolveMerge:
-    """Hand out again an attempt whose worker is known to be dead, to ``session``: fresh token, same
-    packet and prompt. Raises `Refused` unless its work is not finished."""
-    state = runs.load(ctx.repo, run).state
-    attempt = state.attempt(attempt_id)
-    if attempt is None or attempt.state not in ("leased", "spawned", "running"):
-        raise Refused("attempt-retired", f"{run}/{attempt_id} is not being worked on", "")
-    return _hand_out_again(ctx, run, attempt_id, session)
 
 
 def require_terms(session: str, capacity: int | None) -> None:
@@ -214,190 +195,3 @@ def _retire(ctx: Context, run: str) -> tuple[AttemptId, ...]:
     if expire(state, now, sightings, {})[1] or exhaust(state, ctx.settings.max_attempts)[1]:
         ctx.transact(run, step)
     return tuple(retired)
-
-
-# --- claiming ----------------------------------------------------------------------------------
-
-
-def _claim(
-    ctx: Context, run: str, session: str, capacity: int | None, lease: int | None
-) -> list[Dispatch | ResolveMerge]:
-    """Claim what the session may have, and make the worktrees."""
-    limit = capacity or ctx.settings.capacity
-
-    def choices(
-        loaded: runs.Loaded, to_be_had: Callable[[str], bool] = lambda _: True
-    ) -> tuple[RunState, tuple[Choice, ...]]:
-        state = _numbered(loaded, limit)
-        return state, choose(state, session, limit, ctx.settings.max_active, to_be_had)
-
-    if not choices(runs.load(ctx.repo, run))[1]:
-        return []
-    intent_id = prepare.new_intent_id()
-    tokens: dict[AttemptId, str] = {}
-
-    def step(loaded: runs.Loaded) -> tuple[RunState, Event] | None:
-        # The contract is written here, under the state lock, because its place on disk is named
-        # after the attempt: nobody else can be writing an attempt of the same number.
-        tokens.clear()
-        contracts = []
-        state, chosen = choices(loaded, lambda key: hold is None or hold.is_for(key))
-        if hold is not None and not holding.stands(loaded, hold, chosen):
-            return None
-        for choice in chosen:
-            made = _contract(ctx, state, choice)
-            state = _claimed(ctx, state, choice, session, made, lease, hold)
-            tokens[choice.id] = made.token
-            contracts.append(made)
-        if not tokens:
-            return None
-        contract.write_contracts(ctx, contracts)
-        if hold is not None:
-            state = without_intent(state, hold.id)
-        state = with_intent(state, prepare.new_prepare(ctx, list(tokens), intent_id))
-        names = ", ".join(str(a) for a in tokens)
-        only = next(iter(tokens)) if len(tokens) == 1 else AttemptId("", 0)
-        return state, Event(
-            event="claim",
-            message=f"claim {names} for {session}",
-            ticket=only.ticket,
-            attempt=only.number,
-            session=session,
-        )
-
-    def wanted(loaded: runs.Loaded, to_be_had: Callable[[str], bool]) -> Sequence[Choice]:
-        return choices(loaded, to_be_had)[1]
-
-    with prepare.intent_lock(ctx, intent_id) as lock:
-        with holding.held(ctx, run, wanted, session) as hold:
-            claimed = ctx.transact(run, step)
-        if not tokens:
-            return []
-        attempts = [a for a in (claimed.attempt(i) for i in tokens) if a is not None]
-        prepared = prepare.carry_out(ctx, run, intent_id, attempts)
-    lock.path.unlink(missing_ok=True)
-    ready = (prepared.attempt(attempt.id) for attempt in attempts)
-    return [
-        _dispatch(ctx, prepared, attempt, tokens[attempt.id], redelivered=False)
-        for attempt in ready
-        if attempt is not None and attempt.state == "leased"
-    ]
-
-
-def _numbered(loaded: runs.Loaded, limit: int) -> RunState:
-    """The state with the highest attempt number of what may be claimed: a ticket that was reopened,
-    or whose key came back into the plan, has attempts that its record no longer speaks of."""
-    state = loaded.state
-    for ticket in claimable(state)[:limit]:
-        known = state.live.records.get(ticket.key, TicketRecord())
-        last = max(loaded.numbers(ticket.key), default=0)
-        if last > known.last:
-            state = record(state, ticket.key, last=last)
-    return state
-
-
-def _contract(ctx: Context, state: RunState, choice: Choice) -> contract.Contract:
-    run = state.run.id
-    path = worktree_root(ctx.repo, ctx.settings) / run / choice.id.slug
-    worktree.require_available(ctx.repo, path)  # before the claim: it is no fault of the ticket's
-    return contract.new_contract(ctx, state, choice, path, ctx.attempt_branch(run, choice.id))
-
-
-def _claimed(
-    ctx: Context,
-    state: RunState,
-    choice: Choice,
-    session: str,
-    made: contract.Contract,
-    lease: int | None,
-    hold: Hold | None,
-) -> RunState:
-    run, now = state.run, ctx.clock.now()
-    ttl = lease or choice.ticket.lease_seconds or ctx.settings.lease_seconds
-    return claim(
-        state,
-        choice,
-        session=session,
-        lease=leases.grant(now, session, made.token, ttl),
-        base_commit=run.tip,
-        branch=ctx.attempt_branch(run.id, choice.id),
-        worktree=made.packet.worktree,
-        packet=made.data,
-        packet_sha256=hashlib.sha256(made.data).hexdigest(),
-        now=now,
-        capability=hold.capabilities[str(choice.id)] if hold else None,
-        queue_revision=hold.queue_revision if hold else None,
-    )
-
-
-# --- delivering --------------------------------------------------------------------------------
-
-
-def _redeliver(ctx: Context, run: str, session: str) -> list[Dispatch | ResolveMerge]:
-    """Every attempt that is still leased and that nobody is preparing, handed out again."""
-    state = runs.load(ctx.repo, run).state
-    busy = prepare.in_preparation(state)
-    waiting = [
-        a for name, a in state.live.attempts.items() if a.state == "leased" and name not in busy
-    ]
-    waiting.sort(key=lambda a: (a.claimed_at, a.ticket))
-    return [_hand_out_again(ctx, run, attempt.id, session) for attempt in waiting]
-
-
-def _hand_out_again(
-    ctx: Context, run: str, attempt_id: AttemptId, session: str
-) -> Dispatch | ResolveMerge:
-    token = contract.new_token()
-
-    def step(loaded: runs.Loaded) -> tuple[RunState, Event]:
-        packet = loaded.packet(attempt_id)
-        if packet is not None:
-            contract.restore_contract(ctx, run, attempt_id, packet)
-        contract.write_token(ctx.attempt_dir(run, attempt_id), token)
-        state = leases.redeliver(loaded.state, attempt_id, token, session, ctx.clock.now())
-        return state, Event(
-            event="redeliver",
-            message=f"hand out {attempt_id} again, to {session}",
-            ticket=attempt_id.ticket,
-            attempt=attempt_id.number,
-            session=session,
-        )
-
-    loaded = ctx.transact(run, step)
-    attempt = loaded.attempt(attempt_id)
-    assert attempt is not None
-    if not Path(attempt.worktree).is_dir():
-        prepare.remake(ctx, run, attempt)
-    return _dispatch(ctx, loaded, attempt, token, redelivered=True)
-
-
-def _dispatch(
-    ctx: Context, loaded: runs.Loaded, attempt: Attempt, token: str, *, redelivered: bool
-) -> Dispatch | ResolveMerge:
-    run = loaded.state.run.id
-    packet_bytes = loaded.packet(attempt.id)
-    assert packet_bytes is not None
-    packet = contract.read_packet(ctx, run, attempt.id, packet_bytes)
-    folder = ctx.attempt_dir(run, attempt.id)
-    ticket = loaded.state.plan.ticket(attempt.ticket)
-    dispatch = Dispatch(
-        assignment=assignment_id(run, attempt.id),
-        ticket=attempt.ticket,
-        attempt=attempt.number,
-        title=packet.title,
-        cwd=attempt.worktree,
-        branch=packet.branch,
-        base_commit=attempt.base_commit,
-        prompt=contract.prompt_of(packet),
-        token=token,
-        packet=str(folder / contract.PACKET),
-        packet_sha256=attempt.packet_sha256,
-        redelivered=redelivered,
-        lease=LeaseTerms(
-            ttl_seconds=attempt.lease.ttl_seconds, expires_at=leases.expires_at(attempt.lease)
-        ),
-        agent=ticket.agent if ticket else None,
-    )
-    if attempt.resolves is None:
-        return dispatch
-    return ResolveMerge(conflicts=attempt.conflicts, **asdict(dispatch))

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pygit2
 
-from gitbaton.errors import Busy, Conflict, Refused, RepositoryError
+from gitbaton.errors import BatonError, Busy, Conflict, Refused, RepositoryError
 from gitbaton.git import process
-from gitbaton.git.repo import Repository
+from gitbaton.git.repo import Repository, open_repository
 
 PATIENCE = 4.0
 """Seconds that `cas` waits for somebody else's lock."""
@@ -128,7 +128,7 @@ def remove_leftover_lock(repo: Repository, ref_or_path: str, quiet_seconds: floa
     end = time.monotonic() + quiet_seconds
     while first is not None and _identity(lock) == first:
         if time.monotonic() >= end:
-            if _is_in_use(lock):
+            if _is_in_use(repo, lock):
                 return False
             lock.unlink(missing_ok=True)
             return True
@@ -240,13 +240,14 @@ def _held_lock(repo: Repository, ref: str) -> Path | None:
     return next((lock for lock in locks if lock.exists()), None)
 
 
-def _is_in_use(lock: Path) -> bool:
+def _is_in_use(repo: Repository, lock: Path) -> bool:
     """Whether a process may still rely on ``lock``, as far as /proc tells: it has the file open, or
-    is a `git pack-refs`, which closes the locks of the refs that it is about to remove."""
+    is a `git pack-refs` here, which closes the locks of the refs that it is about to remove."""
     wanted = os.path.realpath(lock)
     for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if b"pack-refs" in (entry / "cmdline").read_bytes().split(b"\0"):
+        with suppress(OSError, BatonError):
+            packs = b"pack-refs" in (entry / "cmdline").read_bytes().split(b"\0")
+            if packs and open_repository((entry / "cwd").readlink()).belongs_to(repo):
                 return True
             if any(os.readlink(descriptor) == wanted for descriptor in (entry / "fd").iterdir()):
                 return True

@@ -29,11 +29,12 @@ from gitbaton.report.lines import clean, duration, facts, plural, table, wrapped
 if TYPE_CHECKING:
     from gitbaton.engine.cleanup import Cleaned, Deleted, WouldRemove
     from gitbaton.engine.doctor import Report
+    from gitbaton.engine.lease import Held
     from gitbaton.engine.planview import PlanView, TaskFlip
     from gitbaton.engine.setup import Changes, Shown
     from gitbaton.engine.steer import Abandoned, Adopted, Steered
     from gitbaton.engine.update import Moved
-    from gitbaton.engine.worker import Held, SealResult
+    from gitbaton.engine.worker import SealResult
 
 
 _MARKERS = (" ", "", "x", "X", "-")

@@ -17,8 +17,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gitbaton.engine import dispatch, prepare
-from gitbaton.engine import worker as engine
+from gitbaton.engine import deliver, lease, prepare
 from gitbaton.engine.context import Context
 from gitbaton.engine.presence import has_lost_its_runner, presence_path
 from gitbaton.errors import BatonError, NotFound, Refused
@@ -108,7 +107,7 @@ def _take_over(
     if now is None or now.session != attempt.session:
         return None  # another runner was quicker
     try:
-        return dispatch.take_over(ctx, run, attempt.id, session)
+        return deliver.take_over(ctx, run, attempt.id, session)
     except Refused:
         return None  # it was sealed or retired meanwhile
 
@@ -206,9 +205,9 @@ class Leases:
     def _renew(self, name: str, held: _Held) -> None:
         try:
             if held.worker is None:
-                engine.heartbeat(self._ctx, name, held.token)
+                lease.heartbeat(self._ctx, name, held.token)
             else:
-                engine.bind(self._ctx, name, held.worker, held.token)
+                lease.bind(self._ctx, name, held.worker, held.token)
         except (Refused, NotFound) as error:
             if error.code not in LOST:
                 return  # a worker that binds itself, say

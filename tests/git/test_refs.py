@@ -172,11 +172,17 @@ def test_a_lock_of_a_process_that_is_merely_slow_stays(repo_dir: Path, repo: Rep
     lock.parent.mkdir(parents=True)
     with lock.open("w"):
         assert not refs.remove_leftover_lock(repo, RUN, quiet_seconds=0.1)
-    packer = subprocess.Popen(["sh", "-c", "read line", "git", "pack-refs"], stdin=subprocess.PIPE)
+    packer = subprocess.Popen(
+        ["sh", "-c", "read line", "git", "pack-refs"], cwd=repo_dir, stdin=subprocess.PIPE
+    )
     assert not refs.remove_leftover_lock(repo, RUN, quiet_seconds=0.1)
     packer.communicate(b"\n")
     assert lock.exists()
+    elsewhere = subprocess.Popen(
+        ["sh", "-c", "read line", "git", "pack-refs"], cwd=repo_dir.parent, stdin=subprocess.PIPE
+    )
     assert refs.remove_leftover_lock(repo, RUN, quiet_seconds=0.1)
+    elsewhere.communicate(b"\n")
 
 
 def test_after_a_swap_that_failed_too_late_the_lock_of_another_stays(
