@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from textwrap import indent
 from typing import NamedTuple
 
 import msgspec
@@ -101,9 +102,8 @@ def prompt_of(packet: Packet) -> str:
         parts.append("## Read first\n\n" + _bullets(f"`{path}`" for path in packet.context_files))
     if packet.previous_failure is not None:
         failure = packet.previous_failure
-        parts.append(
-            f"## What went wrong before ({failure.code})\n\n```\n{failure.message.strip()}\n```"
-        )
+        quoted = indent(failure.message.strip(), "> ", lambda line: True)
+        parts.append(f"## What went wrong before ({failure.code})\n\n{quoted}")
     parts.append("## Rules\n\n" + _bullets(_rules(packet)))
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
@@ -117,6 +117,12 @@ def _rules(packet: Packet) -> list[str]:
         + ", ".join(f"`{command}`" for command in packet.checks),
         "`git baton verify` runs them here; `git baton seal` records the evidence.",
     ]
+    if packet.mode:
+        rules.append(
+            "If there is nothing left to fix, say so in place of a commit: `git baton dispose --as"
+            " obe --reason 'WHY'`. If it cannot be fixed here: `--as blocked --by ITEM`, or `--as"
+            " unresolved`, with a reason too."
+        )
     if packet.project_dir:
         rules.insert(1, f"The project is in `{packet.project_dir}/`; the checks run there.")
     if packet.allowed_paths:

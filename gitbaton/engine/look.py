@@ -30,7 +30,7 @@ from gitbaton.engine.view import (
 )
 from gitbaton.errors import BatonError, NotFound
 from gitbaton.git import refs
-from gitbaton.model.batch import Batch, Disposition
+from gitbaton.model.batch import Disposition
 from gitbaton.model.ids import assignment_id, natural_key
 from gitbaton.model.packet import Packet
 from gitbaton.model.receipt import Statement
@@ -243,19 +243,12 @@ def show(ctx: Context, what: str | None) -> Show:
         packet=_decoded(ctx, loaded.packet(attempt_id), Packet),
         receipt=_decoded(ctx, loaded.receipt(attempt_id), Statement),
         merged=_decoded(ctx, loaded.merged_receipt(attempt_id), Statement),
-        disposition=_disposition(loaded.state.batch, attempt),
+        disposition=batch.returned(attempt.id) if (batch := loaded.state.batch) else None,
         log_path=str(log_path),
         branch_exists=refs.read(ctx.repo, attempt.branch) is not None,
         log_exists=log_path.exists(),
         history=tuple(map(_event, told)),
     )
-
-
-def _disposition(batch: Batch | None, attempt: Attempt) -> Disposition | None:
-    """What an attempt was returned as, other than by a receipt."""
-    member = batch.member(attempt.ticket) if batch else None
-    history = member.history if member else ()
-    return next((d for d in history if d.attempt == str(attempt.id)), None)
 
 
 def _is_about(event: Event, attempt: Attempt) -> bool:

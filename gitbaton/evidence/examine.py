@@ -68,7 +68,7 @@ def examine(
     _require_plain_paths(changed)
     if place is not None:
         _require_committed(place, frozenset((*prepared, *made_by_checks)))
-    _require_descent(repo, attempt, tip)
+    _require_descent(repo, attempt, packet, tip)
     for path in changed:
         if path in tasks_paths:
             warnings.append(f"changes to {path} are put back when the work is integrated")
@@ -140,12 +140,14 @@ def _require_committed(place: Repository, made: frozenset[str]) -> None:
         )
 
 
-def _require_descent(repo: Repository, attempt: Attempt, tip: str) -> None:
+def _require_descent(repo: Repository, attempt: Attempt, packet: Packet, tip: str) -> None:
     if tip == attempt.base_commit:
+        empty, none = "git commit --allow-empty -m", "git baton dispose --as obe --reason"
         raise Refused(
             "nothing-committed",
             f"{_short(attempt.branch)} has no commit beyond its base {tip[:12]}",
-            "commit the work; if nothing had to change, say so: git commit --allow-empty -m 'WHY'",
+            "commit the work; if nothing had to change, say so: "
+            f"{none if packet.mode else empty} 'WHY'",
         )
     for needed in (attempt.base_commit, attempt.resolved_commit):
         if needed is not None and not ancestry.is_ancestor(repo, needed, tip):

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from gitbaton.model.ids import AttemptId
 from gitbaton.model.receipt import CheckResult
 from gitbaton.model.root import Membership, Mode
 from gitbaton.model.usage import Usage
@@ -127,6 +128,12 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     def member(self, item: str) -> Member | None:
         """The member of that id."""
         return next((m for m in self.members if m.id == item), None)
+
+    def returned(self, attempt: AttemptId) -> Disposition | None:
+        """What an attempt was returned as, other than by a receipt."""
+        member = self.member(attempt.ticket)
+        history = member.history if member else ()
+        return next((d for d in history if d.attempt == str(attempt)), None)
 
 
 class Returned(msgspec.Struct, frozen=True, kw_only=True):

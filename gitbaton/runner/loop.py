@@ -243,12 +243,19 @@ class Loop:
             if report.outcome == "failed":
                 self._conclude(report)
             elif report.outcome == "lost":
-                self._terms.view.event(str(_id(report.work)), "taken over by another session")
+                self._terms.view.event(str(_id(report.work)), self._how_lost(report.work))
                 self._claims.want()
         for report in ended:
             # The first integrates all that are sealed by then.
             if report.work.assignment in self._sealed:
                 self._conclude(report)
+
+    def _how_lost(self, work: Work) -> str:
+        batch = runs.load(self._ctx.repo, self._run).state.batch
+        returned = batch.returned(_id(work)) if batch else None
+        if returned is None:
+            return "taken over by another session"
+        return f"{returned.kind}: {returned.reason}"
 
     def _tell_integrated(self) -> None:
         """Tell what became of the attempts that were sealed here."""

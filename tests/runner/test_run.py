@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.engine import look
+from gitbaton.engine import look, opening, queue
 from gitbaton.engine.context import Context, open_context
 from gitbaton.errors import Interrupted, Refused, UsageError
 from gitbaton.model.action import ActionBatch, Blocked, Complete
@@ -66,7 +66,7 @@ class Runner:
     def ctx(self) -> Context:
         return open_context(self.path)
 
-    def __call__(self, command: str | None, **options: Any) -> ActionBatch:
+    def __call__(self, command: str | None, run: str = "add-it", **options: Any) -> ActionBatch:
         given: dict[str, Any] = {
             "agent": None,
             "jobs": 5,
@@ -74,7 +74,7 @@ class Runner:
             "pauses": (0.0, 0.0),
             "view": live.View(self.out),
         }
-        return run_loop(self.ctx, "add-it", command=command, **{**given, **options})
+        return run_loop(self.ctx, run, command=command, **{**given, **options})
 
     @property
     def lines(self) -> list[str]:
@@ -327,6 +327,16 @@ def test_no_checks_changes_nothing(runner: Runner) -> None:
         runner(WRITE, checks=())
     assert caught.value.code == "no-checks"
     assert git(runner.path, "for-each-ref", "refs/baton") == ""
+
+
+def test_an_item_that_a_worker_returns_is_told_as_returned(runner: Runner) -> None:
+    queue.add(runner.ctx, "bugs", queue.Texts(title="Gone"), "BUG-1")
+    opened = opening.open_batch(
+        runner.ctx, queue="bugs", membership="live", mode="autopilot", checks=("true",)
+    )
+    dispose = f"{shlex.quote(sys.executable)} -m gitbaton dispose --as obe --reason 'gone since 2'"
+    assert runner(dispose, run=opened.run).state == "complete"
+    assert "[BUG-1@1] obe: gone since 2" in runner.lines
 
 
 def test_an_attempt_taken_away_ends_its_worker_only(runner: Runner) -> None:

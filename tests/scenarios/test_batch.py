@@ -212,6 +212,14 @@ def test_blockers_do_not_widen_a_snapshot(project: Project) -> None:
     assert states(project)["d"] == "open"
 
 
+def test_a_worker_is_told_how_to_return_an_item(project: Project) -> None:
+    given = open_root(project).actions().dispatch("a")
+    assert "git baton dispose --as obe --reason" in given["prompt"]
+    said = project.seal(given, code=1)
+    assert said.code == "nothing-committed"
+    assert "git baton dispose --as obe --reason" in said["error"]["hint"]
+
+
 LOSSES = {
     "is fixed": ("set", "a", "--state", "fixed"),
     "is left to umbrella": ("own", "a", "--by", "umbrella"),
