@@ -167,7 +167,8 @@ def not_taken_over(ctx: Context, wanted: str | None = None) -> str | None:
 
 def resolve_run(ctx: Context, name: str | None, *, must_exist: bool = True) -> str:
     """The run that is meant: the one named, else that of the current worktree, else the only active
-    one, else the only one, else (where it need not exist) the only change.
+    one, else the only one that has not landed, else the only one, else (where it need not exist)
+    the only change.
 
     Raises `NotFound` with the nearest ids, or `UsageError` that lists the candidates.
     """
@@ -191,10 +192,12 @@ def resolve_run(ctx: Context, name: str | None, *, must_exist: bool = True) -> s
     if here is not None:
         return here[0]
     every = runs.list_runs(ctx.repo)
+    if len(every) == 1:
+        return next(iter(every))
     active = [run for run in every if not _is_complete(ctx, run)]
-    for candidates in (active, list(every)):
-        if len(candidates) == 1:
-            return candidates[0]
+    candidates = active or [run for run in every if _is_to_land(ctx, run)]
+    if len(candidates) == 1:
+        return candidates[0]
     if not every and not must_exist:
         return _only_change(ctx)
     if not every:
@@ -204,12 +207,20 @@ def resolve_run(ctx: Context, name: str | None, *, must_exist: bool = True) -> s
             not_taken_over(ctx) or "start one: git baton run CHANGE --agent NAME --verify CMD",
         )
     raise UsageError(
-        "which-run", "which run is meant?", f"name one of: {', '.join(active or sorted(every))}"
+        "which-run", "which run is meant?", f"name one of: {', '.join(candidates or sorted(every))}"
     )
 
 
 def _is_complete(ctx: Context, run: str) -> bool:
     return runs.load_live(ctx.repo, run)[2].complete
+
+
+def _is_to_land(ctx: Context, run: str) -> bool:
+    from gitbaton.engine.view import is_seen_landed
+
+    record = runs.load_live(ctx.repo, run)[1]
+    base_is_there = refs.read(ctx.repo, record.base.ref) is not None
+    return base_is_there and record.tip != record.base.commit and not is_seen_landed(ctx, record)
 
 
 def _only_change(ctx: Context) -> str:
@@ -274,7 +285,7 @@ def resolve_attempt(
             raise UsageError(
                 "which-attempt",
                 "which attempt is meant? this directory is not an attempt's worktree",
-                "name it: RUN/TICKET@N",
+                "name it: TICKET (its newest attempt), or RUN/TICKET@N",
             )
         return here
     prefix, slash, rest = text.partition("/")

@@ -39,6 +39,16 @@ def test_land_twice_is_idempotent(complete: Project) -> None:
     assert again["commit"] == first["commit"]
 
 
+def test_land_means_the_run_that_has_not_landed(complete: Project) -> None:
+    complete.baton("land")
+    complete.commit({"openspec/changes/more/tasks.md": ONE})
+    complete.finish(complete.actions("more"))
+    assert complete.baton("land")["run"] == "more"
+    said = complete.refused("land", code=2)
+    assert said.code == "which-run"
+    assert "more" in said["error"]["hint"]
+
+
 def test_land_merges_when_the_base_has_moved(complete: Project) -> None:
     mine = complete.commit({"mine": "x"})
     tip = complete.tip()
