@@ -67,12 +67,23 @@ def listed(keys: Sequence[str], most: int = 12) -> str:
 
 def failure(failure: Any, indent: int, most: int = 0) -> list[str]:
     """Code and message of a failure; of a long message, the last lines, where the cause is."""
-    said = [line for line in clean_block(failure.message).splitlines() if line.strip()]
+    said = _lines(failure.message)
     said = said[-most:] if most else said
     if len(said) == 1:
         return wrapped(f"{failure.code}: {said[0]}", indent)
-    pad = " " * indent
-    return [f"{pad}{clean(failure.code)}", *(f"{pad}| {line}" for line in said)]
+    return [f"{' ' * indent}{clean(failure.code)}", *quoted("\n".join(said), indent)]
+
+
+def quoted(text: str, indent: int) -> list[str]:
+    """What somebody said, wrapped if it is one line, else line by line as it was."""
+    said = _lines(text)
+    if len(said) == 1:
+        return wrapped(said[0], indent)
+    return [f"{' ' * indent}| {line}" for line in said]
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in clean_block(text).splitlines() if line.strip()]
 
 
 def bullet(text: str) -> list[str]:

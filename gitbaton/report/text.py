@@ -63,7 +63,7 @@ def _action(action: Action) -> list[str]:
             head = (
                 f"recover  {style.bold(action.assignment)}  {clean(action.reason)}: {clean(then)}"
             )
-            return [head, *wrapped(action.message, 2)]
+            return [head, *style.quoted(action.message, 2)]
         case Wait():
             lines = [f"wait  {clean(action.reason)}"]
             if action.active:
@@ -215,7 +215,8 @@ def plan(view: PlanView) -> str:
             section = ticket.section
             lines += ["", style.bold(str(section)) if section else "(no section)"]
         needs = f"after {style.listed(ticket.needs, 4)}" if ticket.needs else ""
-        state = "may start" if ticket.key in frontier else ticket.state
+        free = ticket.key in frontier and ticket.state in ("open", "ready")
+        state = "may start" if free else ticket.state
         # An open box may hold anything else than a space; most people mean something by it.
         odd = ticket.marker not in _MARKERS
         title = f"[{ticket.marker}] {ticket.title}" if odd else ticket.title

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gitbaton.engine.planview import PlanView, TicketView
+from gitbaton.model.action import ActionBatch, Recover
 from gitbaton.model.plan import Boxes
 from gitbaton.report import text
 
@@ -17,6 +18,15 @@ def test_a_plan_shows_the_markers_that_people_gave_a_meaning_of_their_own() -> N
         "[/] T3",
         "T4",
     ]
+
+
+def test_what_a_worker_said_keeps_its_lines() -> None:
+    said = Recover(
+        assignment="a/1@1", ticket="1", reason="red", next="decide", message="red:\n\n```\n  x\n```"
+    )
+    batch = ActionBatch(run="a", generation=1, revision=1, state="executing", actions=(said,))
+    shown = click.unstyle(text.batch(batch)).splitlines()
+    assert shown[-4:] == ["  | red:", "  | ```", "  |   x", "  | ```"]
 
 
 def _view(markers: dict[str, str]) -> PlanView:

@@ -44,6 +44,13 @@ def test_what_is_there_is_not(project: Project) -> None:
     assert "removed" not in project.type("show", "1.1").stdout
 
 
+def test_a_ticket_at_work_is_not_free(project: Project) -> None:
+    project.actions(CHANGE, "--capacity", "1")
+    line = next(t for t in project.type("plan").stdout.splitlines() if t.startswith("  1.1"))
+    assert "active" in line
+    assert "may start" not in line
+
+
 def test_a_push_is_refused_once(project: Project, on_path: Path, tmp_path: Path) -> None:
     project.git("init", "-q", "--bare", str(tmp_path / "server"))
     project.git("remote", "add", "origin", str(tmp_path / "server"))
