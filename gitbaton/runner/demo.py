@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -285,14 +286,23 @@ def _look_around(path: Path) -> list[str]:
         "added at the same place, and the conflict was resolved as a ticket of its own.",
         "",
         "Look around:",
+        *_on_path(),
         f"  cd {shlex.quote(str(path))}",
         "  git log --graph --oneline main               # one merge a ticket",
         "  git log --first-parent --notes='baton/*' main   # ... with its receipt",
         f"  git show refs/baton/runs/{CHANGE}:run.json   # the run, from git alone",
         f"  git baton status {CHANGE} --all",
-        "  git baton show 1.2                           # one ticket, what it was told, its proof",
+        "  git baton show 1.2                           # one ticket and its proof",
         "  sh tea brew black",
     ]
+
+
+def _on_path() -> list[str]:
+    """How to make git find this program, if it does not."""
+    if shutil.which("git-baton"):
+        return []
+    folder = shlex.quote(str(Path(sys.executable).parent))
+    return [f"  PATH={folder}:$PATH   # so that git finds git-baton"]
 
 
 if __name__ == "__main__":

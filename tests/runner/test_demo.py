@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,18 @@ def test_demo(
     )
     assert tea.stdout == "black: 95 degrees, 3:05 minutes\n"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["gitconfig", "it's a $demo"]
+
+
+def test_demo_says_how_git_finds_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git = shutil.which("git")
+    assert git
+    monkeypatch.setenv("PATH", f"{Path(git).parent}:/usr/bin:/bin")
+    if shutil.which("git-baton"):
+        pytest.skip("it is installed where git is")
+    demo(tmp_path / "tea", plain=True)
+    assert f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH" in capsys.readouterr().err
 
 
 def test_demo_keeps_away_from_what_is_there(tmp_path: Path) -> None:
