@@ -74,7 +74,7 @@ def run(
     any time; the same command goes on.
     """
     if (agent is None) == (command is None):
-        raise click.UsageError("Name either --agent or --command")
+        raise click.UsageError("Name one worker: --agent claude (codex, ...) or --command CMD")
     ctx = context()
     _warn_of_settings(ctx)
 

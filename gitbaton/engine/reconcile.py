@@ -96,7 +96,11 @@ def _end(
                 f"{run}/{attempt_id} belongs to session {attempt.session}, not {session}",
                 "pass its --token if you act for it",
             )
-        said = message or last_red_check(ctx, run, attempt_id) or f"the worker {outcome}"
+        said = (
+            message
+            or last_red_check(ctx, run, attempt_id)
+            or f"the worker {outcome}, nothing was sealed"
+        )
         state, attempt = with_usage(loaded.state, attempt, used or attempt.usage)
         state = end(state, attempt, ENDED[outcome], said, ctx.clock.now())
         state, _ = exhaust(state, ctx.settings.max_attempts)

@@ -88,7 +88,7 @@ def seal_checks(
             raise Refused(
                 "changed-while-sealing",
                 f"files of the commit changed while its checks ran: {_some(tested.altered)}",
-                "have the checks leave them alone; what they write has to be ignored or committed",
+                "have the checks leave them alone: ignore what they write, or commit the outcome",
                 {"paths": list(map(printable, tested.altered))},
             )
         return tested.checks
