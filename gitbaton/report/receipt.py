@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def shown(shown: Shown) -> str:
-    """What a receipt says, and who says so."""
+    """What a receipt says, what its checks printed too, and who says so."""
     predicate = shown.receipt.predicate
     rows = [
         ("commit", shown.commit),
@@ -26,7 +26,10 @@ def shown(shown: Shown) -> str:
     ]
     lines = [style.bold(shown.assignment) + ("  as merged" if shown.merged else "")]
     lines += [f"  {name:<10}{value}" for name, value in rows if value]
-    return style.joined((*lines, "", text.checks(predicate.checks)))
+    lines.append("")
+    for check in predicate.checks:
+        lines += [text.checks((check,)), *style.quoted(check.output_tail, 5)]
+    return style.joined(lines)
 
 
 def verified(verdict: Verdict) -> str:

@@ -375,6 +375,14 @@ def test_show_in_the_worktree_of_an_attempt(project: Project) -> None:
     assert "unsigned: integrity, not origin" in text
 
 
+def test_show_says_what_the_checks_printed(project: Project) -> None:
+    project.set("verify", "echo ran; echo 0 tests")
+    first = project.actions(CHANGE).dispatch("1.1")
+    project.do(first)
+    text = project.type("receipt", "show", cwd=first["cwd"]).stdout
+    assert "     | ran\n     | 0 tests\n" in text
+
+
 def test_what_has_no_receipt(done: Project) -> None:
     def code(*words: str) -> str:
         return done.refused("receipt", "show", *words).code
