@@ -30,7 +30,7 @@ from gitbaton.model.ids import AttemptId
 from gitbaton.model.receipt import CheckResult
 from gitbaton.runner import process
 from gitbaton.runner.agents import agent_command, fill, prompt_on_stdin
-from gitbaton.runner.live import View
+from gitbaton.runner.live import View, last_line
 from gitbaton.runner.session import LOST, RUNNER, Leases
 from gitbaton.store import runs
 
@@ -249,6 +249,8 @@ class _Attempt:
 
     def _pause(self, code: int, seconds: float) -> bool:
         text = f"worker {describe(code)} at once, again in {seconds:g} s"
+        if said := last_line(self._dir / LOG):
+            text += f": {said}"
         self._terms.view.event(self._name, text, bad=True)
         self._terms.view.phase(self._name, "waits")
         return not self._terms.crew.stopping.wait(seconds)

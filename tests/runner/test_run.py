@@ -229,12 +229,15 @@ def test_a_commit_that_nobody_can_make_stops_the_run(runner: Runner, retries: in
 
 def test_a_worker_that_dies_at_once_is_tried_again(runner: Runner) -> None:
     command = (
-        f'n="$BATON_ATTEMPT_DIR/tries"; echo x >>"$n"; test $(wc -l <"$n") -ge 3 || exit 1; {WRITE}'
+        f'n="$BATON_ATTEMPT_DIR/tries"; echo x >>"$n"; test $(wc -l <"$n") -ge 3'
+        f" || {{ echo no key >&2; exit 1; }}; {WRITE}"
     )
     assert runner(command).state == "complete"
     assert set(runner.states().values()) == {"succeeded"}
     assert len(runner.states()) == 4
-    assert sum("at once, again in" in line for line in runner.lines) == 8
+    told = [line for line in runner.lines if "at once, again in" in line]
+    assert len(told) == 8
+    assert all(line.endswith("s: no key") for line in told)
 
 
 def test_a_worker_that_fails_is_tried_again_as_a_new_attempt(runner: Runner) -> None:
