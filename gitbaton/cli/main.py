@@ -157,7 +157,7 @@ def _prepare() -> None:
 def _unknown(name: str, ctx: click.Context) -> NoReturn:
     from difflib import get_close_matches
 
-    close = get_close_matches(name, VERBS, n=3)
+    close = ["--help"] if name == "help" else get_close_matches(name, VERBS, n=3)
     meant = f", did you mean {' or '.join(close)}?" if close else ""
     raise click.UsageError(f"No such verb: {name}{meant}", ctx)
 

@@ -7,6 +7,7 @@ with the reason.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -155,7 +156,9 @@ def _reason_to_keep(
         return None  # it was returned: its branch stays, with whatever is on it
     tip = refs.read(ctx.repo, attempt.branch)
     if tip is not None and not _is_kept(ctx, loaded, attempt, tip):
-        return f"{advance.short(attempt.branch)} has commits that are not integrated"
+        branch = advance.short(attempt.branch)
+        drop = f"git worktree remove -f {shlex.quote(attempt.worktree)} && git branch -D {branch}"
+        return f"{branch} has commits that are not integrated; to drop them: {drop}"
     return None
 
 

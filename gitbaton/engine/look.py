@@ -83,6 +83,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
 class RunList(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[RunLine, ...]
+    warnings: tuple[str, ...] = ()
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,7 +199,8 @@ def list_runs(ctx: Context) -> RunList:
                 updated_at=record.updated_at,
             )
         lines.append(line)
-    return RunList(runs=tuple(lines))
+    taking_over = None if lines else not_taken_over(ctx)
+    return RunList(runs=tuple(lines), warnings=(taking_over,) if taking_over else ())
 
 
 def log(ctx: Context, run_name: str | None, limit: int | None = None) -> Log:

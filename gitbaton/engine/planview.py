@@ -85,7 +85,12 @@ def plan(
     checks = state.run.checks if state is not None else ctx.settings.verify
     if not checks:
         warnings.append(
-            Remark(line=0, code="no-checks", message="no check is configured for this run")
+            Remark(
+                line=0,
+                code="no-checks",
+                message="no check is configured for this run: name it with --verify, or "
+                "git config --add baton.verify CMD",
+            )
         )
     return _view(run, read, state, checks, tuple(warnings), strict, path)
 

@@ -171,9 +171,8 @@ def _worktree(attempt: AttemptView) -> str:
 def runs(listed: RunList) -> str:
     """All runs, one line each."""
     if not listed.runs:
-        return "no runs yet; start one: " + style.do(
-            "git baton run CHANGE --agent NAME --verify CMD"
-        )
+        start = style.do("git baton run CHANGE --agent NAME --verify CMD")
+        return style.joined(listed.warnings) or f"no runs yet; start one: {start}"
     return style.joined(
         table(
             [

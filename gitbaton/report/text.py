@@ -50,11 +50,11 @@ def batch(batch: ActionBatch) -> str:
             # This is what the error says, which is printed below.
             stopped = False
             continue
-        lines += ["", *_action(action)]
+        lines += ["", *_action(action, batch)]
     return style.joined(lines)
 
 
-def _action(action: Action) -> list[str]:
+def _action(action: Action, batch: ActionBatch) -> list[str]:
     match action:
         case Dispatch() | ResolveMerge():
             return _dispatch(action)
@@ -76,7 +76,7 @@ def _action(action: Action) -> list[str]:
             head = f"{style.state('blocked')}{name}  {clean(action.code)}"
             return [head, *wrapped(action.reason, 2), *wrapped(action.hint, 2)]
         case Complete():
-            return _complete(action)
+            return _complete(action, batch)
 
 
 def _dispatch(action: Dispatch | ResolveMerge) -> list[str]:
@@ -94,7 +94,7 @@ def _dispatch(action: Dispatch | ResolveMerge) -> list[str]:
     return lines + facts(rows)
 
 
-def _complete(action: Complete) -> list[str]:
+def _complete(action: Complete, batch: ActionBatch) -> list[str]:
     count = len(action.resolved)
     lines = [
         f"{style.state('complete')}  {plural(count, 'ticket')} resolved on "
@@ -105,6 +105,10 @@ def _complete(action: Complete) -> list[str]:
     if action.worktrees_removed:
         lines.append(f"  {plural(len(action.worktrees_removed), 'worktree')} removed")
     lines += [f"  kept {clean(s.path)}: {clean(s.reason)}" for s in action.worktrees_skipped]
+    if batch.mode:
+        lines.append(f"  {style.do(f'git baton report {batch.run}')} tells what it came to")
+    if count:
+        lines.append(f"  {style.do(f'git baton land {batch.run}')} brings it to its target")
     return lines
 
 
@@ -244,7 +248,7 @@ def plan(view: PlanView) -> str:
 
 def _commands(view: PlanView) -> list[str]:
     if not view.commands:
-        return ["", "no checks: name them with --verify, or git config --add baton.verify CMD"]
+        return []
     return ["", "checks that will run:", *(f"  {clean(command)}" for command in view.commands)]
 
 

@@ -415,6 +415,7 @@ def test_a_run_that_was_only_fetched_is_not_begun_anew(done: Server) -> None:
     assert "git fetch origin 'refs/baton/*:refs/baton/*'" in said["error"]["hint"]
     assert done.project.git("for-each-ref", "refs/baton/runs", cwd=clone) == ""
     assert "only fetched from origin" in done.project.refused("log", cwd=clone)["error"]["hint"]
+    assert "only fetched from origin" in done.project.baton("list", cwd=clone)["warnings"][0]
 
 
 def test_push_past_the_hook_is_still_seen(done: Server) -> None:

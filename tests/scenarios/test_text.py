@@ -51,6 +51,24 @@ def test_a_ticket_at_work_is_not_free(project: Project) -> None:
     assert "may start" not in line
 
 
+def test_who_is_complete_is_told_to_land(done: Project) -> None:
+    told = done.type("actions", CHANGE, "--session", "s").stdout
+    assert f"git baton land {CHANGE} brings it to its target" in told
+
+
+def test_that_there_is_no_check_is_said_once(project: Project) -> None:
+    project.git("config", "--unset-all", "baton.verify")
+    told = " ".join(project.type("plan", CHANGE).stdout.split())
+    assert told.count("no check") == 1
+    assert "--verify" in told
+
+
+def test_a_plea_for_help_is_not_a_verb(project: Project) -> None:
+    told = project.type("help")
+    assert told.exit_code == 2
+    assert "did you mean --help?" in told.stderr
+
+
 def test_a_push_is_refused_once(project: Project, on_path: Path, tmp_path: Path) -> None:
     project.git("init", "-q", "--bare", str(tmp_path / "server"))
     project.git("remote", "add", "origin", str(tmp_path / "server"))
