@@ -26,7 +26,6 @@ from gitbaton.git import objects, process, refs, unchanged
 from gitbaton.git.odb import EXECUTABLE, FILE
 from gitbaton.git.repo import Repository, common_dir_of
 
-NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
 EXACT = (
     *("-c", "core.sparseCheckout=false", "-c", "core.attributesFile=/dev/null"),
     *("-c", "core.autocrlf=false", "-c", "submodule.recurse=false"),
@@ -181,7 +180,7 @@ def checkout_detached(path: Path, commit: str, keep: Collection[str] = ()) -> No
             index.unlink(missing_ok=True)
             if own.exists():
                 shutil.copy2(own, index)  # with its time, by which git tells what may be racy
-    git_at(path, [*NO_HOOKS, *EXACT, "checkout", "-q", "-f", "--detach", commit])
+    git_at(path, [*process.NO_HOOKS, *EXACT, "checkout", "-q", "-f", "--detach", commit])
     if not unchanged.has_plain_entries(index.read_bytes()) and _skipped(path):
         raise Conflict("sparse-worktree", f"{path} was made sparse by another process", "try again")
     keep_index(place.git_dir)

@@ -44,6 +44,8 @@ LOCAL_VARIABLES = (
 COMMAND_CONFIG = ("GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT")
 """Those of them that carry ``git -c`` settings: kept for git itself, it is the same repository."""
 
+NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
+
 OLDEST_GIT = (2, 38)
 
 _FIXED = {

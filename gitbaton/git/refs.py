@@ -1,9 +1,9 @@
 """Refs: listing them reliably, and compare-and-swap.
 
-Neither libgit2 nor git offers a compare-and-swap that also creates and deletes: creation without
-force has two winners now and then, and a transaction checks nothing. So a ref is locked, read
-again, compared, its new target looked up, and only then set. Why a step failed is decided by
-looking at the ref again, never by the words of an error.
+libgit2 offers no compare-and-swap: creation without force has two winners now and then, and a
+transaction checks nothing. So a ref is locked, read again, compared, its new target looked up, and
+only then set. Only deleting is left to git. Why a step failed is decided by looking at the ref
+again, never by the words of an error.
 """
 
 from __future__ import annotations
@@ -94,7 +94,6 @@ def cas(
             _swap(repo, ref, old, new, message.replace("\n", " "))
             return
         except (_NotLocked, pygit2.GitError, OSError) as error:
-            repo.reopen()  # after a failed deletion libgit2 believes that it took place
             if not isinstance(error, _NotLocked) and _took_place(repo, ref, new):
                 _unlink_second_name(repo, ref)
                 return
@@ -141,6 +140,9 @@ class _NotLocked(Exception):
 
 
 def _swap(repo: Repository, ref: str, old: str | None, new: str | None, message: str) -> None:
+    if old is not None and new is None:
+        _delete(repo, ref, old)
+        return
     with repo.handle.transaction() as transaction:
         try:
             transaction.lock_ref(ref)
@@ -149,8 +151,6 @@ def _swap(repo: Repository, ref: str, old: str | None, new: str | None, message:
         if read(repo, ref) != old:
             raise _moved(ref)
         if new is None:
-            if old is not None:
-                transaction.remove(ref)
             return
         if pygit2.Oid(hex=new) not in repo.handle:  # one that is only staged does not count
             raise RepositoryError("missing-object", f"{ref} cannot point to {new}: no such object")
@@ -159,6 +159,15 @@ def _swap(repo: Repository, ref: str, old: str | None, new: str | None, message:
             if blocking:
                 raise _in_the_way(ref, blocking)
         transaction.set_target(ref, new, message=message)
+
+
+def _delete(repo: Repository, ref: str, old: str) -> None:
+    """libgit2 reads the packed refs before it locks them, or does not lock them at all: what a `git
+    pack-refs` does at that time is undone, for other refs too, or brings this one back."""
+    command = [*process.NO_HOOKS, f"--git-dir={repo.common_dir}", "update-ref", "--no-deref"]
+    output = process.git([*command, "-d", ref, old], repo.common_dir, check=False, durable=True)
+    if output.code:
+        raise _NotLocked(output.err)
 
 
 def _took_place(repo: Repository, ref: str, new: str | None) -> bool:

@@ -181,7 +181,7 @@ def _make(repo: Repository, path: Path, head: str, commit: str, *, sparse: bool)
         _write(real / ".git", f"gitdir: {git_dir}\n")
     settings = ("-c", "submodule.recurse=false") if sparse else checkout.EXACT
     try:
-        process.git([*checkout.NO_HOOKS, *settings, "read-tree", "-m", "-u", commit], real)
+        process.git([*process.NO_HOOKS, *settings, "read-tree", "-m", "-u", commit], real)
         with process.file_errors("worktree-failed", f"no worktree could be made at {path}"):
             (git_dir / "locked").unlink()
     except RepositoryError:

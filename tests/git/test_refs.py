@@ -154,6 +154,23 @@ def test_a_lock_on_the_packed_refs_is_removed_for_a_deletion(
     assert git(repo_dir, "for-each-ref", "refs/baton") == ""
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_nothing_is_deleted_while_git_packs_refs(
+    repo_dir: Path, repo: Repository, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    """It would write what it has read before, so that the ref is there again."""
+    monkeypatch.setattr(refs, "PATIENCE", 0.1)
+    head = git(repo_dir, "rev-parse", "HEAD")
+    refs.cas(repo, RUN, None, head, "create")
+    if packed:
+        git(repo_dir, "pack-refs", "--all")
+    (repo_dir / ".git" / "packed-refs.lock").touch()
+    with pytest.raises(Busy) as caught:
+        refs.cas(repo, RUN, head, None, "delete")
+    assert caught.value.code == "ref-locked"
+    assert refs.read(repo, RUN) == head
+
+
 def test_a_lock_on_a_ref_of_others_is_respected(
     repo_dir: Path, repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
