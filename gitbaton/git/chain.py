@@ -6,6 +6,7 @@ microseconds, and says the same.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -18,11 +19,12 @@ from gitbaton.git.odb import DIRECTORY, Entry
 from gitbaton.git.repo import Repository
 
 _EXACT = ("core.commitGraph=false", "log.showRoot=true", "log.showSignature=false")
-_LOG = ("log", "--diff-merges=first-parent", "--raw", "-r", "-z")
+_LOG = ("log", "--diff-merges=first-parent", "--raw", "-r", "-z", "--ignore-submodules=none")
 _SHAPE = ("--no-renames", "--no-abbrev", "--encoding=UTF-8", "--format=%H%n%T%n%P%n%ct%n%B")
 
-_GROUP_WRITABLE = b"100664 "
-"""The start of an entry of very old trees, which git shows as 100644."""
+_ENTRY = re.compile(rb"(\d+) ([^\0]+)\0.{20}", re.DOTALL)
+_MODES = frozenset((b"100644", b"100755", b"120000", b"160000", b"40000"))
+"""All that git writes today; it shows others, such as 100664 in very old trees, as one of these."""
 
 
 class Walked(NamedTuple):
@@ -54,17 +56,23 @@ def between(repo: Repository, base: str, tip: str) -> list[Walked]:
 
 def require_digests(repo: Repository, walked: Walked, known: set[str]) -> None:
     """Raise `RepositoryError` unless the commit, its trees and those of its parent are what their
-    ids say, which git log does not look at, and hold no mode that it does not tell from another.
-    ``known`` are trees of which this is sure already, and gets them."""
+    ids say, which git log does not look at, and hold no name twice and no mode that it does not
+    tell from another. ``known`` are trees of which this is sure already, and gets them."""
     info = objects.commit_info(repo, walked.oid)
     if (info.tree, info.parents) != (walked.tree, walked.parents):
         raise RepositoryError("corrupt-repository", f"git log misreads {info.oid}", "git fsck")
     before = [objects.tree_of(repo, parent) for parent in info.parents[:1]]
     for tree in (*before, walked.tree, *walked.trees):
         if tree not in known:
-            if _GROUP_WRITABLE in odb.read(repo, tree, ObjectType.TREE):
-                raise RepositoryError("corrupt-repository", f"{tree} has an odd mode", "git fsck")
+            if not _is_plain(odb.read(repo, tree, ObjectType.TREE)):
+                raise RepositoryError("corrupt-repository", f"tree {tree} is odd", "git fsck")
             known.add(tree)
+
+
+def _is_plain(tree: bytes) -> bool:
+    entries = _ENTRY.findall(tree)
+    names = {name for _, name in entries}
+    return len(names) == len(entries) and {mode for mode, _ in entries} <= _MODES
 
 
 def _log(repo: Repository, *args: str) -> list[Walked]:

@@ -8,11 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pygit2.enums import ObjectType
 
-from gitbaton.git import merge, objects
+from gitbaton.git import merge, objects, odb
 from gitbaton.git.disjoint import Disjoint, Kept
 from gitbaton.git.objects import Edit
+from gitbaton.git.odb import SUBMODULE
 from gitbaton.git.repo import Repository
+
+from .shell import git
 
 TASKS = "plan/tasks.md"
 FILES = ("a", "b", "plan/design.md", "src/one", "src/two", "src/deep/three", "lib/four")
@@ -95,6 +99,41 @@ def test_what_has_to_be_merged(branch: Branch) -> None:
     assert added and branch.kept(added) is None  # it might have to move along
     later = branch.merge(branch.commit(added, {"lib/six": b"6\n"}))
     assert later and branch.kept(later) is not None
+
+
+def test_a_submodule_that_git_is_told_to_ignore(branch: Branch, repo_dir: Path) -> None:
+    rules = b'[submodule "s"]\n\tpath = s\n\turl = ./s\n\tignore = all\n'
+    branch.tip = branch.base = branch.commit(
+        branch.base, {".gitmodules": rules, "s": ("1" * 40, SUBMODULE)}
+    )
+    git(repo_dir, "reset", "-q", "--hard", branch.base)
+    side = branch.commit(branch.base, {"a": b"1\n"})
+    forged = branch.merge(side, {"s": ("2" * 40, SUBMODULE)})
+    assert forged and branch.kept(forged) is None
+
+
+def test_trees_that_git_would_not_write(branch: Branch) -> None:
+    """It shows odd modes as others, and a name that stands twice as if that were nothing."""
+    ours = branch.merge(branch.commit(branch.base, {"x": b"a file\n"}))
+    side = branch.commit(branch.base, {"x/y": b"in a directory\n"})
+    assert ours and branch.merge(side) is None
+    tree = objects.edit_tree(branch.repo, objects.tree_of(branch.repo, ours), {TASKS: b"2\n"})
+    plain = odb.read(branch.repo, tree, ObjectType.TREE)
+    directory = objects.entry_at(branch.repo, side, "x")
+    assert directory
+    twice = plain + b"40000 x\0" + bytes.fromhex(directory[0])
+    branch.tip = branch.made(odb.write(branch.repo, ObjectType.TREE, twice), ours, side)
+    assert branch.kept(branch.tip) is None
+
+    other = branch.commit(branch.base, {"c": b"c\n"})
+    for mode in (b"100664", b"100600", b"0100644"):
+        branch.tip = ours
+        merge = branch.merge(other)
+        assert merge and branch.kept(merge) is not None
+        plain = odb.read(branch.repo, objects.tree_of(branch.repo, merge), ObjectType.TREE)
+        odd = plain.replace(b"100644 a\0", mode + b" a\0")
+        branch.tip = branch.made(odb.write(branch.repo, ObjectType.TREE, odd), ours, other)
+        assert branch.kept(branch.tip) is None
 
 
 def test_lines_that_begin_elsewhere(branch: Branch) -> None:
