@@ -6,31 +6,25 @@ microseconds, and says the same.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pygit2.enums import ObjectType
-
 from gitbaton.errors import RepositoryError
-from gitbaton.git import objects, odb, process
+from gitbaton.git import objects, process
 from gitbaton.git.objects import Change
 from gitbaton.git.odb import DIRECTORY, Entry
+from gitbaton.git.remade import Remade
 from gitbaton.git.repo import Repository
 
 _EXACT = ("core.commitGraph=false", "log.showRoot=true", "log.showSignature=false")
 _LOG = ("log", "--diff-merges=first-parent", "--raw", "-r", "-z", "--ignore-submodules=none")
 _SHAPE = ("--no-renames", "--no-abbrev", "--encoding=UTF-8", "--format=%H%n%T%n%P%n%ct%n%B")
 
-_ENTRY = re.compile(rb"(\d+) ([^\0]+)\0.{20}", re.DOTALL)
-_MODES = frozenset((b"100644", b"100755", b"120000", b"160000", b"40000"))
-"""All that git writes today; it shows others, such as 100664 in very old trees, as one of these."""
-
 
 class Walked(NamedTuple):
     """A commit, and the files in which it differs from its first parent (from nothing, if it has
-    none); ``time`` is the committer's, in seconds since 1970. ``trees`` are the directories on the
-    way to these files, before and after, if they were asked for."""
+    none); ``time`` is the committer's, in seconds since 1970. ``directories`` are those on the way
+    to these files, if they were asked for."""
 
     oid: str
     tree: str
@@ -38,7 +32,7 @@ class Walked(NamedTuple):
     time: int
     message: str
     changes: tuple[Change, ...]
-    trees: tuple[str, ...]
+    directories: tuple[Change, ...]
 
 
 def walk(repo: Repository, tip: str) -> list[Walked]:
@@ -50,29 +44,18 @@ def walk(repo: Repository, tip: str) -> list[Walked]:
 
 
 def between(repo: Repository, base: str, tip: str) -> list[Walked]:
-    """What ``tip`` has in its history and ``base`` has not, with ``trees``; raises as `walk`."""
+    """What ``tip`` has in its history and ``base`` has not, with ``directories``."""
     return _log(repo, "-t", tip, f"^{base}")
 
 
-def require_digests(repo: Repository, walked: Walked, known: set[str]) -> None:
-    """Raise `RepositoryError` unless the commit, its trees and those of its parent are what their
-    ids say, which git log does not look at, and hold no name twice and no mode that it does not
-    tell from another. ``known`` are trees of which this is sure already, and gets them."""
+def require_digests(repo: Repository, walked: Walked, trees: Remade) -> None:
+    """Raise `RepositoryError` unless the commit, the tree of its first parent and what git log says
+    of it come to the digests by which they are known."""
     info = objects.commit_info(repo, walked.oid)
     if (info.tree, info.parents) != (walked.tree, walked.parents):
         raise RepositoryError("corrupt-repository", f"git log misreads {info.oid}", "git fsck")
-    before = [objects.tree_of(repo, parent) for parent in info.parents[:1]]
-    for tree in (*before, walked.tree, *walked.trees):
-        if tree not in known:
-            if not _is_plain(odb.read(repo, tree, ObjectType.TREE)):
-                raise RepositoryError("corrupt-repository", f"tree {tree} is odd", "git fsck")
-            known.add(tree)
-
-
-def _is_plain(tree: bytes) -> bool:
-    entries = _ENTRY.findall(tree)
-    names = {name for _, name in entries}
-    return len(names) == len(entries) and {mode for mode, _ in entries} <= _MODES
+    before = next((objects.tree_of(repo, parent) for parent in info.parents[:1]), None)
+    trees.require(before, walked.tree, (*walked.changes, *walked.directories))
 
 
 def _log(repo: Repository, *args: str) -> list[Walked]:
@@ -101,13 +84,13 @@ def _walked(head: str, changes: list[Change]) -> Walked:
         parts = oid, tree, tuple(parents.split()), int(time), message
     except ValueError as error:
         raise RepositoryError("corrupt-repository", f"git log says {head!r}", "git fsck") from error
-    files = tuple(change for change in changes if not _directories(change))
-    trees = tuple(oid for change in changes for oid in _directories(change))
-    return Walked(*parts, files, trees)
+    files = tuple(change for change in changes if not _is_directory(change))
+    directories = tuple(change for change in changes if _is_directory(change))
+    return Walked(*parts, files, directories)
 
 
-def _directories(change: Change) -> list[str]:
-    return [entry[0] for entry in change[1:] if entry and entry[1] == DIRECTORY]
+def _is_directory(change: Change) -> bool:
+    return any(entry and entry[1] == DIRECTORY for entry in change[1:])
 
 
 def _change(record: str, path: str) -> Change:

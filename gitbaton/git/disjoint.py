@@ -16,6 +16,7 @@ from gitbaton.git import chain
 from gitbaton.git.chain import Walked
 from gitbaton.git.objects import Change
 from gitbaton.git.odb import DIRECTORY, SUBMODULE, Entry
+from gitbaton.git.remade import Remade
 from gitbaton.git.repo import Repository
 
 
@@ -46,7 +47,7 @@ class Disjoint:
         repo.require_attributes()
         self._repo = repo
         self._commits = {each.oid: each for each in chain.between(repo, base, tip)}
-        self._trees: set[str] = set()
+        self._trees = Remade(repo)
         self._sides: dict[str, _Side] = {}
         place = {base: 0}
         removal = [0]  # by place, the last one up to there at which a file went away
