@@ -85,26 +85,30 @@ def _clean(ctx: Context, loaded: runs.Loaded, include_integration: bool) -> Clea
 
 
 def _clean_alone(ctx: Context, loaded: runs.Loaded, include_integration: bool) -> Cleaned:
-    removed: list[str] = []
-    skipped: list[Skipped] = []
+    kept: dict[str, str] = {}
+    removed: list[Attempt] = []
     for attempt, judged in _judged(ctx, loaded, include_integration):
-        reason = judged or _remove(ctx, loaded, attempt)
+        reason = judged or _remove(ctx, attempt)
         if reason is None:
-            removed.append(attempt.worktree)
+            removed.append(attempt)
         else:
-            skipped.append(Skipped(path=attempt.worktree, reason=reason))
-    for folder in {Path(path).parent for path in removed}:
+            kept[attempt.worktree] = reason
+    tips = ((each, refs.read(ctx.repo, each.branch)) for each in removed)
+    doomed = {a.branch: tip for a, tip in tips if tip and _is_kept(ctx, loaded, a, tip)}
+    failed = refs.delete(ctx.repo, doomed, ours=True)
+    kept |= {a.worktree: failed[a.branch].message for a in removed if a.branch in failed}
+    gone = tuple(a.worktree for a in removed if a.worktree not in kept)
+    for folder in {Path(path).parent for path in gone}:
         _remove_if_empty(folder)
-    return Cleaned(removed=tuple(removed), skipped=tuple(skipped))
+    return Cleaned(removed=gone, skipped=tuple(Skipped(path=p, reason=r) for p, r in kept.items()))
 
 
-def _remove(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> str | None:
+def _remove(ctx: Context, attempt: Attempt) -> str | None:
     """Remove a worktree that was judged clean just now; returns why that cannot be."""
     top = Path(attempt.worktree)
     try:
         # What is not ours is for `remove` to refuse.
         worktree.remove(ctx.repo, top, force=_is_ours(ctx, top))
-        _drop_branch(ctx, loaded, attempt)
     except BatonError as error:
         return error.message
     return None
@@ -128,9 +132,11 @@ def _reason(
 
 
 def _with_worktree(ctx: Context, loaded: runs.Loaded) -> Iterator[Attempt]:
-    """The attempts made on this machine whose worktree is still there or still registered."""
+    """The attempts made on this machine whose worktree is still there or still registered, or whose
+    branch outlived it: a kill may come between the two."""
     root = ctx.attempts_dir(loaded.state.run.id)
     registered = worktree.registered(ctx.repo)
+    branches = refs.list_refs(ctx.repo, ctx.attempt_branches(loaded.state.run.id))
     try:
         names = sorted(path.name for path in root.iterdir() if path.is_dir())
     except OSError:
@@ -139,7 +145,9 @@ def _with_worktree(ctx: Context, loaded: runs.Loaded) -> Iterator[Attempt]:
         attempt = loaded.attempt(attempt_of_slug(name))
         if attempt is not None:
             path = Path(attempt.worktree)
-            if path.exists() or path in registered:
+            tip = None if attempt.state == "closed" else branches.get(attempt.branch)
+            left = tip is not None and _is_kept(ctx, loaded, attempt, tip)
+            if path.exists() or path in registered or left:
                 yield attempt
 
 
@@ -203,12 +211,6 @@ def _is_kept(ctx: Context, loaded: runs.Loaded, attempt: Attempt, tip: str) -> b
     return ancestry.is_ancestor(ctx.repo, tip, loaded.state.run.tip)
 
 
-def _drop_branch(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> None:
-    tip = refs.read(ctx.repo, attempt.branch)
-    if tip is not None and _is_kept(ctx, loaded, attempt, tip):
-        refs.cas(ctx.repo, attempt.branch, tip, None, "git-baton: cleanup", ours=True)
-
-
 def _remove_if_empty(folder: Path) -> None:
     try:
         folder.rmdir()
@@ -248,8 +250,7 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
                 f"{attempt.worktree} stays: {reason}",
                 f"`git baton cleanup {run}` shows all of them; --force deletes the run anyway",
             )
-    prefix = ctx.settings.branch_prefix
-    branches = refs.list_refs(ctx.repo, f"refs/heads/{prefix}-attempt/{run}/")
+    branches = refs.list_refs(ctx.repo, ctx.attempt_branches(run))
     if not force:
         _require_returned_work_elsewhere(ctx, loaded, branches)
     branch = loaded.state.run.branch
@@ -264,8 +265,8 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
             worktree.remove(ctx.repo, Path(attempt.worktree), force=force or only_made)
             _remove_if_empty(Path(attempt.worktree).parent)
     _let_go(ctx, loaded)
-    for ref, oid in branches.items():
-        refs.cas(ctx.repo, ref, oid, None, f"git-baton: delete run {run}", ours=True)
+    for error in refs.delete(ctx.repo, branches, ours=True).values():
+        raise error
     transact.delete(ctx.repo, run)
     ctx.seen.pop(run, None)
     shutil.rmtree(ctx.attempts_dir(run), ignore_errors=True)

@@ -92,9 +92,13 @@ class Context:
         """The integration branch of a run."""
         return f"refs/heads/{self.settings.branch_prefix}/{run}"
 
+    def attempt_branches(self, run: str) -> str:
+        """What the branches of all attempts of a run begin with."""
+        return f"refs/heads/{self.settings.branch_prefix}-attempt/{run}/"
+
     def attempt_branch(self, run: str, attempt: AttemptId) -> str:
         """The branch of one attempt."""
-        return f"refs/heads/{self.settings.branch_prefix}-attempt/{run}/{attempt.slug}"
+        return self.attempt_branches(run) + attempt.slug
 
     def attempts_dir(self, run: str) -> Path:
         """Where the attempt directories of a run lie on this machine."""

@@ -12,7 +12,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -113,6 +113,19 @@ def cas(
         pause = min(pause * 2, 0.2)
 
 
+def delete(repo: Repository, values: Mapping[str, str], *, ours: bool) -> dict[str, BatonError]:
+    """Delete refs that have these values, at once if that can be, else as `cas` does it; returns
+    why one could not be deleted."""
+    failed: dict[str, BatonError] = {}
+    if values and _delete(repo, values).code:
+        for ref, value in values.items():
+            try:
+                cas(repo, ref, value, None, "", ours=ours)
+            except BatonError as error:
+                failed[ref] = error
+    return failed
+
+
 def remove_leftover_lock(repo: Repository, ref_or_path: str, quiet_seconds: float = QUIET) -> bool:
     """Remove the lock of a ref, or the lock file named by an absolute path, if it was left behind.
 
@@ -141,7 +154,9 @@ class _NotLocked(Exception):
 
 def _swap(repo: Repository, ref: str, old: str | None, new: str | None, message: str) -> None:
     if old is not None and new is None:
-        _delete(repo, ref, old)
+        deleted = _delete(repo, {ref: old})
+        if deleted.code:
+            raise _NotLocked(deleted.err)
         return
     with repo.handle.transaction() as transaction:
         try:
@@ -161,13 +176,14 @@ def _swap(repo: Repository, ref: str, old: str | None, new: str | None, message:
         transaction.set_target(ref, new, message=message)
 
 
-def _delete(repo: Repository, ref: str, old: str) -> None:
+def _delete(repo: Repository, values: Mapping[str, str]) -> process.Output:
     """libgit2 reads the packed refs before it locks them, or does not lock them at all: what a `git
     pack-refs` does at that time is undone, for other refs too, or brings this one back."""
     command = [*process.NO_HOOKS, f"--git-dir={repo.common_dir}", "update-ref", "--no-deref"]
-    output = process.git([*command, "-d", ref, old], repo.common_dir, check=False, durable=True)
-    if output.code:
-        raise _NotLocked(output.err)
+    lines = "".join(f"delete {ref} {value}\n" for ref, value in values.items())
+    return process.git(
+        [*command, "--stdin"], repo.common_dir, stdin=os.fsencode(lines), check=False, durable=True
+    )
 
 
 def _took_place(repo: Repository, ref: str, new: str | None) -> bool:

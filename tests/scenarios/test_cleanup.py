@@ -92,6 +92,29 @@ def test_cleanup_heals_directories_that_somebody_deleted(project: Project) -> No
     assert project.git("for-each-ref", "refs/heads/baton-attempt/*/1.1-a1") == ""
 
 
+def test_a_branch_that_outlived_its_worktree_goes_too(project: Project) -> None:
+    """As after a kill between the two."""
+    finished, _ = _half(project)
+    project.git("worktree", "remove", "--force", str(finished))
+    assert project.baton("cleanup")["removed"] == [str(finished)]
+    branches = project.git(
+        "for-each-ref", "--format=%(refname:lstrip=4)", "refs/heads/baton-attempt"
+    )
+    assert branches.split() == ["1.2-a1"]
+
+
+def test_one_branch_that_is_locked_keeps_no_other(project: Project) -> None:
+    batch = project.actions(CHANGE)
+    for given in (batch.dispatch("1.1"), batch.dispatch("1.2")):
+        project.do(given)
+        project.reconcile(given)
+    with (project.top / f".git/refs/heads/baton-attempt/{CHANGE}/1.1-a1.lock").open("w"):
+        said = project.baton("cleanup")
+    assert [Path(path).name for path in said["removed"]] == ["1.2-a1"]
+    assert "lock" in next(s["reason"] for s in said["skipped"] if "1.1-a1" in s["path"])
+    assert [Path(path).name for path in project.baton("cleanup")["removed"]] == ["1.1-a1"]
+
+
 def test_cleanup_never_goes_by_a_names_prefix(project: Project) -> None:
     """Worktrees beside git-baton's that look like its own are somebody's."""
     finished, _ = _half(project)
