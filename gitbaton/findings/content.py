@@ -71,6 +71,8 @@ def convert(value: Any, kind: type[T], where: str = "$") -> T:
     except msgspec.ValidationError as error:
         what, _, path = str(error).replace("`", "").partition(" - at $")
         raise Malformed(f"{where}{path}: {what[:1].lower()}{what[1:]}") from None
+    except UnicodeEncodeError:  # where text is looked into: in names, and where none may be
+        raise Malformed(f"{where}: half of a surrogate pair") from None
 
 
 def _entries(value: Any) -> list[Row]:

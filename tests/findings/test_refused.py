@@ -66,6 +66,8 @@ def test_the_name_of_an_empty_file_tells_its_format() -> None:
         (b'[{"title": "a", "severity": "bad"}]', "$[0]: severity 'bad' is none of critical, "),
         (b'[{"title": "a", "line": 1e400}]', "$[0].line: expected int | null, got float"),
         (b'[{"id": "a\\nb"}]', "$[0].id: one line of at most 150 characters"),
+        (b'[{"title": "a", "\\udc00": 1}]', "$[0]: half of a surrogate pair"),
+        (b'[{"title": "a", "line": "\\udc00"}]', "$[0]: half of a surrogate pair"),
         (b'[{"title": "\xff"}]', "byte 12 (line 1) is not UTF-8"),
         (b'[{"title": "a\0"}]', "no JSON: invalid control character at (line 1, column 14)"),
         (b"[" * 100_000, "JSON nested too deeply"),
