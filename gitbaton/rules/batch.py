@@ -40,13 +40,6 @@ _ONE_ITEM: dict[str, Outcome] = {
     "owned": "owned",
     "eligibility-lost": "eligibility-lost",
 }
-_RESULT: dict[Outcome, ChildResult] = {
-    "done": "accepted",
-    "obe": "accepted",
-    "queue-empty": "empty",
-    "owned": "blocked",
-    "eligibility-lost": "blocked",
-}
 
 
 # -- Asking for one
@@ -199,9 +192,12 @@ def resume(
 
 def result(batch: Batch) -> ChildResult:
     """What a nested batch returns to the attempt that it was opened below; while it is at work, it
-    has paused for that attempt."""
+    has paused for that attempt. Accepted is one of which something was."""
+    if batch.closed == "queue-empty":
+        return "empty"
     if batch.closed is not None:
-        return _RESULT[batch.closed]
+        left = (m.disposition if m.left else None for m in batch.members)
+        return "accepted" if any(d is None or d.accepted for d in left) else "blocked"
     return "blocked" if batch.pause is not None and batch.pause.code == "blocked" else "paused"
 
 

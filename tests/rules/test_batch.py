@@ -549,22 +549,42 @@ def test_closing_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "pause", "result"),
+    ("pause", "result"),
     [
-        ("done", None, "accepted"),
-        ("obe", None, "accepted"),
-        ("queue-empty", None, "empty"),
-        ("owned", None, "blocked"),
-        ("eligibility-lost", None, "blocked"),
-        (None, Pause(code="blocked", reason=""), "blocked"),
-        (None, Pause(code="unresolved", reason=""), "paused"),
-        (None, None, "paused"),
+        (Pause(code="blocked", reason=""), "blocked"),
+        (Pause(code="unresolved", reason=""), "paused"),
+        (None, "paused"),
     ],
 )
-def test_what_a_nested_one_returns(
-    outcome: Outcome | None, pause: Pause | None, result: str
+def test_what_a_nested_one_returns_that_is_open(pause: Pause | None, result: str) -> None:
+    assert rules.result(Batch(queue_revision="q", pause=pause)) == result
+
+
+@pytest.mark.parametrize(
+    ("outcome", "came_to", "result"),
+    [
+        ("queue-empty", (), "empty"),
+        ("obe", ("obe",), "accepted"),
+        ("owned", ("owned",), "blocked"),
+        ("eligibility-lost", ("eligibility-lost",), "blocked"),
+        ("done", ("fixed",), "accepted"),
+        ("done", ("owned", "fixed"), "accepted"),
+        ("done", ("owned", "obe"), "accepted"),
+        ("done", ("owned", "eligibility-lost"), "blocked"),
+    ],
+)
+def test_what_a_nested_one_returns_that_has_closed(
+    outcome: Outcome, came_to: tuple[DispositionKind, ...], result: str
 ) -> None:
-    assert rules.result(Batch(queue_revision="q", closed=outcome, pause=pause)) == result
+    """Of which nothing was accepted, whose members have all left, is blocked in either mode."""
+    members = tuple(
+        Member(
+            id=str(at),
+            history=() if kind == "fixed" else (Disposition(kind=kind, reason="r", at="t"),),
+        )
+        for at, kind in enumerate(came_to)
+    )
+    assert rules.result(Batch(queue_revision="q", members=members, closed=outcome)) == result
 
 
 def test_a_child_is_folded_once() -> None:

@@ -113,14 +113,6 @@ WAYS = {
         "closed by others", "wontfix", ("", ""), "eligibility-lost", "eligibility-lost"
     ),
 }
-RESULTS = {
-    "done": "accepted",
-    "obe": "accepted",
-    "queue-empty": "empty",
-    "owned": "blocked",
-    "eligibility-lost": "blocked",
-}
-"""What a nested batch returns to its attempt when it has ended so."""
 
 
 class Cell(NamedTuple):
@@ -172,6 +164,11 @@ class Cell(NamedTuple):
     def paused_result(self) -> str:
         """What a nested batch returns that has paused."""
         return "blocked" if self.pause == "blocked" else "paused"
+
+    @property
+    def result(self) -> str:
+        """What a nested batch returns in the end."""
+        return "accepted" if {"fixed", "obe"} & set(self.ended.values()) else "blocked"
 
     def attempt(self, item: str) -> str:
         """The attempt of a member that counts."""
@@ -304,7 +301,7 @@ def test_an_item_comes_back(cell: Cell, copy: Copy) -> None:
     assert root.drive(batch)["state"] == "complete"
 
     assert_ended(cell, root)
-    assert_found_again(project, cell, root, "complete", RESULTS[cell.outcome])
+    assert_found_again(project, cell, root, "complete", cell.result)
     assert parent_of(project) == above
 
 
