@@ -15,7 +15,7 @@ from gitbaton.engine import holding, membership, returning
 from gitbaton.engine.context import Context
 from gitbaton.engine.membership import View, descriptor_of
 from gitbaton.engine.proof import prove
-from gitbaton.errors import Conflict
+from gitbaton.errors import BatonError, Conflict
 from gitbaton.evidence.closeout import compose
 from gitbaton.git import objects
 from gitbaton.model import codec, layout
@@ -234,8 +234,11 @@ def children_of(ctx: Context, run: str) -> list[Child]:
     """The batches that were opened below attempts of ``run``, as they are now."""
     found: list[Child] = []
     for name in sorted(runs.list_runs(ctx.repo)):
-        _, record, _ = runs.load_live(ctx.repo, name)
-        descriptor = descriptor_of(record)
+        try:
+            descriptor = descriptor_of(runs.load_live(ctx.repo, name)[1])
+        except BatonError as error:
+            ctx.warn(f"whether {name} is a batch below {run} cannot be told: {error.message}")
+            continue
         parent = descriptor.parent if descriptor else None
         if parent is None or parent.partition("/")[0] != run:
             continue
