@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from gitbaton.engine import advance, prepare
+from gitbaton.engine.closing import children_of
 from gitbaton.engine.context import Context, attempt_of_slug, require_outside, resolve_run
 from gitbaton.engine.holding import released
 from gitbaton.engine.membership import descriptor_of
@@ -242,6 +243,7 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
     _require_not_checked_out(ctx, loaded)
     if not force:
         _require_landed(ctx, loaded)
+        _require_nothing_below(ctx, run)
         for attempt, reason in _judged(ctx, loaded, include_integration=True):
             if reason is None:
                 continue
@@ -296,6 +298,17 @@ def _let_go(ctx: Context, loaded: runs.Loaded) -> None:
         return (held, event) if held else None
 
     queues.transact(ctx.repo, descriptor.queue, step, ctx.clock)
+
+
+def _require_nothing_below(ctx: Context, run: str) -> None:
+    """No batch below an attempt is open: it starts from that attempt's branch, and lands there."""
+    below = [child.run for child in children_of(ctx, run) if child.closeout is None]
+    if below:
+        raise Refused(
+            "batches-below",
+            f"below {run} there is still open: {', '.join(below)}",
+            f"end or delete that first; --force deletes {run} and leaves it without a base",
+        )
 
 
 def _require_returned_work_elsewhere(

@@ -537,6 +537,22 @@ def test_nothing_is_opened_below_what_is_over(project: Project) -> None:
     assert said.code == "attempt-retired"
 
 
+def test_a_root_is_not_deleted_from_under_an_open_batch(project: Project) -> None:
+    add(project, "p", queue="outer")
+    outer = open_root(project, queue="outer", request="outer")
+    above = outer.actions().dispatch("p")
+    inner = open_root(project, "--parent", above["assignment"])
+    outer.fix([above])
+    project.baton("land", outer.run)
+    before = refs_of(project)
+    said = project.refused("delete", outer.run)
+    assert (said.code, inner.run in said.message) == ("batches-below", True)
+    assert refs_of(project) == before
+    inner.drive()
+    project.baton("delete", outer.run)
+    assert [r["run"] for r in project.baton("list")["runs"]] == [inner.run]
+
+
 # --- foreign hands -------------------------------------------------------------------------------
 
 
@@ -557,6 +573,14 @@ def test_a_queue_that_was_rewritten_stops_everything(project: Project) -> None:
             assert oid in said.message
     project.git("update-ref", ref, seen)
     assert root.drive(root.actions("--redeliver"))["state"] == "complete"
+
+
+def test_a_run_that_cannot_be_read_holds_up_no_other(project: Project) -> None:
+    project.git("update-ref", "refs/baton/runs/damaged", "HEAD")
+    root = open_root(project)
+    assert root.drive()["state"] == "complete"
+    assert root.closings() == 1
+    project.git("update-ref", "-d", "refs/baton/runs/damaged")
 
 
 def test_a_run_that_is_rewritten_while_it_works_stops(project: Project, outside: Path) -> None:
