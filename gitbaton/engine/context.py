@@ -196,10 +196,10 @@ def resolve_run(ctx: Context, name: str | None, *, must_exist: bool = True) -> s
     if here is not None:
         return here[0]
     every = runs.list_runs(ctx.repo)
-    if len(every) == 1:
-        return next(iter(every))
-    active = [run for run in every if not _is_complete(ctx, run)]
-    candidates = active or [run for run in every if _is_to_land(ctx, run)]
+    readable = {run: is_over for run in every if (is_over := _is_complete(ctx, run)) is not None}
+    active = [run for run, is_over in readable.items() if not is_over]
+    to_land = [] if active else [run for run in readable if _is_to_land(ctx, run)]
+    candidates = active or to_land or list(readable) or sorted(every)
     if len(candidates) == 1:
         return candidates[0]
     if not every and not must_exist:
@@ -211,12 +211,16 @@ def resolve_run(ctx: Context, name: str | None, *, must_exist: bool = True) -> s
             not_taken_over(ctx) or "start one: git baton run CHANGE --agent NAME --verify CMD",
         )
     raise UsageError(
-        "which-run", "which run is meant?", f"name one of: {', '.join(candidates or sorted(every))}"
+        "which-run", "which run is meant?", f"name one of: {', '.join(candidates)}"
     )
 
 
-def _is_complete(ctx: Context, run: str) -> bool:
-    return runs.load_live(ctx.repo, run)[2].complete
+def _is_complete(ctx: Context, run: str) -> bool | None:
+    """None: the run cannot be read."""
+    try:
+        return runs.load_live(ctx.repo, run)[2].complete
+    except BatonError:
+        return None
 
 
 def _is_to_land(ctx: Context, run: str) -> bool:

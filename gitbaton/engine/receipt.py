@@ -223,7 +223,11 @@ def _of_attempt(loaded: runs.Loaded, attempt: Attempt, merged: bool) -> _Receipt
 def _of_commit(ctx: Context, commit: str, merged: bool) -> _Receipt:
     """The receipt that speaks of a commit, in whatever run."""
     for run in runs.list_runs(ctx.repo):
-        loaded = runs.load(ctx.repo, run)
+        try:
+            loaded = runs.load(ctx.repo, run)
+        except BatonError as error:
+            ctx.warn(error.message)
+            continue
         data = loaded.file(layout.commit_path(commit))
         if data is not None:
             signature = loaded.file(layout.commit_path(commit, "sig"))

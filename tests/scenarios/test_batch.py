@@ -580,6 +580,9 @@ def test_a_run_that_cannot_be_read_holds_up_no_other(project: Project) -> None:
     root = open_root(project)
     assert root.drive()["state"] == "complete"
     assert root.closings() == 1
+    assert project.baton("report")["run"] == root.run  # the only one that can be meant
+    merged = root.attempt("a@1")["merge_commit"]
+    assert project.baton("receipt", "verify", merged)["ok"]
     project.git("update-ref", "-d", "refs/baton/runs/damaged")
 
 
