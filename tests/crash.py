@@ -383,6 +383,8 @@ class Rig:
         cut = self.cut(point)
         if not point.kills:
             _one_clear_line(cut)
+        if "notes rebuild" in cut.stderr:  # notes are a projection: the warning says what to do
+            self.run(("notes", "rebuild"))
         scene.check_objects(self.top)
         again = self.run(self.stage.again or self.stage.command)
         said = again.stdout + again.stderr
