@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from gitbaton.engine.context import Context
 from gitbaton.engine.health import Check, guarded, is_free, repaired
 from gitbaton.engine.holding import released
-from gitbaton.engine.membership import descriptor_of, require_descent
+from gitbaton.engine.membership import descriptor_of, view_of
 from gitbaton.engine.queue import holder
-from gitbaton.errors import BatonError, NotFound
+from gitbaton.errors import BatonError
 from gitbaton.model.queue import Item
 from gitbaton.model.run import Close, Hold, Intent, Return
 from gitbaton.store import queues, runs
@@ -70,18 +70,9 @@ def _batch(ctx: Context, run: str) -> Check:
     """Whether its queue is the one that it saw, and nothing is left half done."""
     name = f"batch {run}"
     loaded = runs.load(ctx.repo, run)
-    descriptor, batch = descriptor_of(loaded.state.run), loaded.state.batch
-    assert descriptor is not None and batch is not None
-    ref = queues.queue_ref(descriptor.queue)
-    try:
-        require_descent(ctx, batch.queue_revision, queues.load(ctx.repo, descriptor.queue))
-    except NotFound:
-        return Check(
-            name=name,
-            ok=False,
-            message=f"its queue {descriptor.queue} is gone; it was seen at {batch.queue_revision}",
-            fix=f"git update-ref {ref} {batch.queue_revision}",
-        )
+    descriptor = descriptor_of(loaded.state.run)
+    assert descriptor is not None
+    view_of(ctx, loaded.state)
     left = [told for i in loaded.state.intents.values() if (told := _half_done(i))]
     if left and is_free(queues.lock(ctx.repo, descriptor.queue)):
         return Check(

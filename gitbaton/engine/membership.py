@@ -13,6 +13,8 @@ from msgspec.structs import replace
 
 from gitbaton.engine.context import Context, require_following
 from gitbaton.engine.queue import holder
+from gitbaton.errors import NotFound, Refused
+from gitbaton.git import objects
 from gitbaton.model.plan import Plan
 from gitbaton.model.queue import Claim, Item
 from gitbaton.model.root import BatchTarget, VirtualBatchDescriptor
@@ -61,8 +63,19 @@ def view_of(ctx: Context, state: RunState) -> View:
     from where the batch saw it last."""
     descriptor, batch = descriptor_of(state.run), state.batch
     assert descriptor is not None and batch is not None
-    view = look(ctx, descriptor)
-    require_descent(ctx, batch.queue_revision, view.queue)
+    seen, ref = batch.queue_revision, queues.queue_ref(descriptor.queue)
+    try:
+        view = look(ctx, descriptor)
+    except NotFound as error:
+        raise Refused(
+            "foreign-mutation",
+            f"{ref} was at {seen} and is gone",
+            f"git update-ref {ref} {seen}"
+            if objects.exists(ctx.repo, seen)
+            else "git fetch REMOTE 'refs/baton/*:refs/baton/*'",
+            {"before": seen, "after": None},
+        ) from error
+    require_following(ctx.repo, ref, seen, view.queue.oid)
     return view
 
 
@@ -97,11 +110,6 @@ def synchronise(ctx: Context, run: str) -> runs.Loaded:
         return state, Event(event="admit", message=_differences(fresh.state, state))
 
     return ctx.transact(run, step)
-
-
-def require_descent(ctx: Context, revision: str, queue: queues.Queue) -> None:
-    """Raise `Refused` unless the queue goes on from where a batch saw it last."""
-    require_following(ctx.repo, queue.ref, revision, queue.oid)
 
 
 def revised(state: RunState, view: View, at: str) -> RunState:

@@ -575,6 +575,17 @@ def test_a_queue_that_was_rewritten_stops_everything(project: Project) -> None:
     assert root.drive(root.actions("--redeliver"))["state"] == "complete"
 
 
+def test_a_queue_that_was_deleted_is_put_back_not_made_anew(project: Project) -> None:
+    root = open_root(project)
+    root.actions(capacity=1)
+    ref = f"refs/baton/queues/{QUEUE}"
+    project.git("update-ref", "-d", ref)
+    said = project.refused("actions", root.run, "--session", "s")
+    assert said.code == "foreign-mutation"
+    project.git(*said["error"]["hint"].split()[1:])
+    assert root.drive(root.actions("--redeliver"))["state"] == "complete"
+
+
 def test_a_run_that_cannot_be_read_holds_up_no_other(project: Project) -> None:
     project.git("update-ref", "refs/baton/runs/damaged", "HEAD")
     root = open_root(project)
