@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,10 +93,10 @@ def _place(ctx: Context, file: str | None) -> Path:
     if file is None:
         ctx.repo.baton_dir.mkdir(parents=True, exist_ok=True)
         return ctx.repo.baton_dir / NAME
-    path = Path(file).resolve()
+    path = Path(os.path.realpath(file))
     if not path.parent.is_dir():
         raise UsageError("no-such-folder", f"{path.parent} is no folder", "make it first")
-    if path.exists() and not path.is_file():
+    if os.path.lexists(path) and not path.is_file():
         raise UsageError("bad-path", f"{path} is no file", "name a file, or - for stdout")
     return path
 

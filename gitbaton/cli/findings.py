@@ -87,6 +87,8 @@ def shard(
 
     if size is not None and count is not None:
         raise click.UsageError("--shard-size and --shards exclude each other")
+    if not out:  # an unset variable is not to mean the current folder
+        raise click.UsageError("--out is empty")
     extra = {"size": size} if size is not None else {}
     result = engine.shard(files, Path(out), count=count, scopes=scopes, format=format, **extra)
     return Answer(result, text.sharded)

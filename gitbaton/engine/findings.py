@@ -107,9 +107,12 @@ def shard(
     )
     texts = {shard_file(each.shard): documents.encode(each) for each in made.shards}
     texts[INDEX] = documents.encode(made.listed)  # the last: with it the shards are there
-    if out.exists() and not out.is_dir():
-        raise UsageError("no-folder", f"{out} is no folder", "name another one with --out")
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, FileNotFoundError) as error:  # a file, a link to nowhere, /proc/x
+        raise UsageError(
+            "no-folder", f"{out} is no folder", "name another one with --out"
+        ) from error
     if (out / INDEX).exists() and any(_differs(out / name, data) for name, data in texts.items()):
         raise Refused(
             "shards-exist",

@@ -6,6 +6,7 @@ nothing, above all not what became of an item.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def fill(ctx: Context, folder: Path) -> str:
 
     Raises as `read_folder` does, and `BatonError` ``overlapping-scopes`` or ``bad-scope``.
     """
-    folder = folder.resolve()
+    folder = Path(os.path.realpath(folder))
     name = queue_name(index_bytes(folder))
     shards = read_folder(folder).shards
     require_separate(shards)

@@ -231,8 +231,8 @@ def _place(directory: Path | None) -> Path:
     """The absolute path of a folder that is empty or does not exist."""
     if directory is None:
         return Path(tempfile.mkdtemp(prefix="git-baton-demo-")).resolve() / "tea"
-    path = directory.resolve()
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    path = Path(os.path.realpath(directory))
+    if os.path.lexists(path) and (not path.is_dir() or any(path.iterdir())):
         raise Refused(
             "directory-not-empty",
             f"{directory} is not empty",

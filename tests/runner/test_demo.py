@@ -67,7 +67,10 @@ def test_demo_says_how_git_finds_the_program(
 
 def test_demo_keeps_away_from_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
-    with pytest.raises(Refused) as caught:
-        demo(tmp_path, plain=True)
-    assert caught.value.code == "directory-not-empty"
-    assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for there in (tmp_path, loop):
+        with pytest.raises(Refused) as caught:
+            demo(there, plain=True)
+        assert caught.value.code == "directory-not-empty"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["loop", "mine"]

@@ -128,9 +128,11 @@ def test_a_file_of_ones_own(begun: Project, tmp_path: Path) -> None:
         (("-o", "-"), "usage", 2),  # --json has stdout
         (("-o", "nowhere/board.html"), "no-such-folder", 2),
         (("-o", "."), "bad-path", 2),
+        (("-o", "loop"), "bad-path", 2),
     ],
 )
 def test_refused(begun: Project, words: tuple[str, ...], code: str, status: int) -> None:
+    (begun.top / "loop").symlink_to("loop")
     assert begun.refused("board", *words, code=status).code == code
 
 

@@ -402,6 +402,9 @@ def test_a_truncated_file_is_one_clear_line(project: Project, shards: Path, name
 
 
 def test_files_that_are_missing(project: Project, shards: Path) -> None:
+    loop = shards.with_name("loop")
+    loop.symlink_to(loop)
+    assert project.refused("batch", "open", "--shards", str(loop), code=2).code == "bad-path"
     aggregate = ("findings", "aggregate", str(shards))
     assert project.refused(*aggregate).code == "no-shards"
     deal(project, rows("a.md"), shards)
@@ -413,7 +416,11 @@ def test_files_that_are_missing(project: Project, shards: Path) -> None:
 
 def test_places_that_are_none(nowhere: Project, tmp_path: Path) -> None:
     file = write(tmp_path / "found.json", rows("a.md"))
-    assert nowhere.baton("findings", "shard", file, "--out", file, code=2).code == "no-folder"
+    nowhere_at_all = tmp_path / "link"
+    nowhere_at_all.symlink_to(tmp_path / "absent")
+    for out in (file, str(nowhere_at_all), "/dev/null"):
+        assert nowhere.baton("findings", "shard", file, "--out", out, code=2).code == "no-folder"
+    assert nowhere.baton("findings", "shard", file, "--out", "", code=2).code == "usage"
     assert nowhere.baton("findings", "aggregate", file, code=2).code == "bad-path"
     words = ("findings", "shard", str(tmp_path), "--out", str(tmp_path / "out"))
     assert nowhere.baton(*words, code=2).code == "bad-path"
