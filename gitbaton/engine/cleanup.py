@@ -29,7 +29,10 @@ from gitbaton.git import ancestry, checkout, refs, worktree
 from gitbaton.model import layout
 from gitbaton.model.action import Skipped
 from gitbaton.model.run import Attempt
+from gitbaton.rules.revise import resolved_by_receipt
 from gitbaton.store import queues, runs, transact
+
+_NAMED = 5
 
 
 class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
@@ -276,6 +279,7 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
         slots.remove_slots(ctx.repo, ctx.settings)
     if loaded.state.live.resolved:
         ctx.warn(f"what {run} integrated can no longer be audited: its record was in the state")
+        _tell_what_stays_fixed(ctx, loaded)
     return Deleted(run=run, dry_run=False, removed=tuple(doomed))
 
 
@@ -298,6 +302,20 @@ def _let_go(ctx: Context, loaded: runs.Loaded) -> None:
         return (held, event) if held else None
 
     queues.transact(ctx.repo, descriptor.queue, step, ctx.clock)
+
+
+def _tell_what_stays_fixed(ctx: Context, loaded: runs.Loaded) -> None:
+    """Items that are fixed in the queue, and perhaps nowhere else: work may also have gone to its
+    base by ways that ancestry does not tell, such as a squash."""
+    descriptor = descriptor_of(loaded.state.run)
+    if descriptor is None or has_landed(ctx, loaded.state.run):
+        return
+    items = sorted(resolved_by_receipt(loaded.state))
+    more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
+    ctx.warn(
+        f"{', '.join(items[:_NAMED])}{more} stay fixed in queue {descriptor.queue}, and had not "
+        "landed; if they are not, `git baton queue set ITEM --state open`"
+    )
 
 
 def _require_nothing_below(ctx: Context, run: str) -> None:

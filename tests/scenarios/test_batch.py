@@ -537,6 +537,18 @@ def test_nothing_is_opened_below_what_is_over(project: Project) -> None:
     assert said.code == "attempt-retired"
 
 
+def test_deleting_what_has_not_landed_tells_what_stays_fixed(project: Project) -> None:
+    root = open_root(project)
+    root.drive()
+    said = project.baton("delete", root.run, "--force")
+    assert f"a, b, c stay fixed in queue {QUEUE}, and had not landed" in said.stderr
+    add(project, "d")
+    landed = open_root(project, request="another")
+    landed.drive()
+    project.baton("land", landed.run)
+    assert "stay fixed" not in project.baton("delete", landed.run).stderr
+
+
 def test_a_root_is_not_deleted_from_under_an_open_batch(project: Project) -> None:
     add(project, "p", queue="outer")
     outer = open_root(project, queue="outer", request="outer")
