@@ -6,6 +6,7 @@ and whatever is written anew from the same input has the same bytes.
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import sys
@@ -166,7 +167,7 @@ def _owned(findings: Sequence[Finding], patterns: Sequence[str]) -> Callable[[st
 
     def owned(folder: str) -> bool:
         skill = f"{folder}/{_SKILL}"
-        return glob_match(folder, meant) or skill in reported or (top / skill).is_file()
+        return glob_match(folder, meant) or skill in reported or os.path.isfile(top / skill)
 
     return owned
 

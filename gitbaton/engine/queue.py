@@ -288,8 +288,7 @@ def _read(ctx: Context, files: Sequence[str], format: str | None, source: str | 
 def add(ctx: Context, name: str | None, texts: Texts, wanted: str | None = None) -> Written:
     """Put an item into a queue by hand; its id is made of its title if none is ``wanted``."""
     title = texts.title or ""
-    if not title.strip():
-        raise UsageError("no-title", "an item needs a title", "say what is wrong: --title TEXT")
+    _require_title(title)
     if wanted is not None:
         item_id(wanted)
 
@@ -307,11 +306,18 @@ def add(ctx: Context, name: str | None, texts: Texts, wanted: str | None = None)
     return _change(ctx, name, "add", make, create=True)
 
 
+def _require_title(title: str) -> None:
+    if not title.strip():
+        raise UsageError("no-title", "an item needs a title", "say what is wrong: --title TEXT")
+
+
 def set_item(
     ctx: Context, name: str | None, item: str, texts: Texts, state: ItemState | None = None
 ) -> Written:
     """Change what is said of an item. Whoever holds or owns an item loses it to a new state."""
     require_outside(ctx, "changing an item")
+    if texts.title is not None:
+        _require_title(texts.title)
     said = texts.said()
     if state is not None:
         said = {"reason": "", **said, "state": state, "claimed_by": None, "owner": None}

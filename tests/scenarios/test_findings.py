@@ -414,6 +414,12 @@ def test_files_that_are_missing(project: Project, shards: Path) -> None:
     assert project.refused(*words, code=2).code == "no-such-file"
 
 
+def test_a_path_that_no_system_holds_is_a_scope_as_any(nowhere: Project, tmp_path: Path) -> None:
+    file = write(tmp_path / "found.json", rows("a/" * 3000 + "b.py", "c.md"))
+    done = nowhere.baton("findings", "shard", file, "--out", str(tmp_path / "out"))
+    assert (done["scopes"], done["residue"]) == (2, 0)
+
+
 def test_places_that_are_none(nowhere: Project, tmp_path: Path) -> None:
     file = write(tmp_path / "found.json", rows("a.md"))
     nowhere_at_all = tmp_path / "link"

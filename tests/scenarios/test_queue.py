@@ -238,6 +238,7 @@ def test_what_is_refused(project: Project) -> None:
         (("add", "--title", "t", "--id", "a b"), "bad-item-id", 2),
         (("add", "--title", "t", "--depends-on", "B"), "unknown-dependency", 1),
         (("set", "A"), "nothing-to-set", 2),
+        (("set", "A", "--title", " "), "no-title", 2),
         (("set", "A", "--depends-on", "A"), "dependency-cycle", 1),
         (("set", "A", "--state", "claimed"), "usage", 2),
         (("own", "A", "--by", "../x"), "bad-run-id", 2),
