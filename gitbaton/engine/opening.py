@@ -17,7 +17,7 @@ from gitbaton.engine import integrate, membership, start, trust
 from gitbaton.engine.context import Context, known_run, resolve_attempt
 from gitbaton.engine.membership import descriptor_of
 from gitbaton.engine.view import state_of
-from gitbaton.errors import Conflict, Refused, UsageError
+from gitbaton.errors import Conflict, NotFound, Refused, UsageError
 from gitbaton.git import process, refs
 from gitbaton.model.ids import assignment_id
 from gitbaton.model.plan import Plan
@@ -72,8 +72,9 @@ def open_batch(
     request = request_id if request_id is not None else secrets.token_hex(8)
     if not request.strip():
         raise UsageError("bad-request-id", "the request id is empty", "leave it out, or name one")
+    run = rules.request_run_id(request)
     descriptor = VirtualBatchDescriptor(
-        batch_id=rules.request_run_id(request),
+        batch_id=run,
         command=command or f"{mode} over {queue}",
         queue=queue,
         filters=filters or Filters(),
@@ -87,9 +88,9 @@ def open_batch(
             request_id=request,
             at=ctx.clock.now().stamp,
         ),
-        parent=_parent(ctx, parent),
+        parent=_parent(ctx, run, parent),
     )
-    run, created = descriptor.batch_id, False
+    created = False
     if not known_run(ctx, run):
         created = _create(ctx, descriptor, checks, base)
     _require_same(ctx, run, descriptor)
@@ -98,10 +99,16 @@ def open_batch(
     return _opened(runs.load(ctx.repo, run), request, created)
 
 
-def _parent(ctx: Context, given: str | None) -> str | None:
+def _parent(ctx: Context, run: str, given: str | None) -> str | None:
+    """The attempt above, which may be gone when its request is repeated."""
     if given is None:
         return None
-    return assignment_id(*resolve_attempt(ctx, given))
+    try:
+        return assignment_id(*resolve_attempt(ctx, given))
+    except NotFound:
+        if not known_run(ctx, run):
+            raise
+        return given
 
 
 def _create(

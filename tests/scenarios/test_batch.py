@@ -562,6 +562,8 @@ def test_a_root_is_not_deleted_from_under_an_open_batch(project: Project) -> Non
     assert refs_of(project) == before
     inner.drive()
     project.baton("delete", outer.run)
+    again = open_root(project, "--parent", above["assignment"])
+    assert (again.run, again.opened["created"]) == (inner.run, False)
     assert [r["run"] for r in project.baton("list")["runs"]] == [inner.run]
 
 
