@@ -128,7 +128,7 @@ def list_(
     """Show the items that may be started now, in order."""
     selector = _selector(filters, order)
 
-    from gitbaton.engine import queue as engine
+    from gitbaton.engine import queueview as engine
     from gitbaton.report import queue as report
 
     found = engine.list_items(context(), name, *selector, limit=limit, all_states=all_states)
@@ -140,7 +140,7 @@ def list_(
 @_queue_option
 def show(item: str, name: str | None) -> Answer:
     """Show one item."""
-    from gitbaton.engine import queue as engine
+    from gitbaton.engine import queueview as engine
     from gitbaton.report import queue as report
 
     return Answer(engine.show(context(), name, item), report.shown)
@@ -170,7 +170,7 @@ def next_(filters: tuple[str, ...], order: str | None, name: str | None) -> Answ
     """Show the item that a batch would start now."""
     selector = _selector(filters, order)
 
-    from gitbaton.engine import queue as engine
+    from gitbaton.engine import queueview as engine
     from gitbaton.report import queue as report
 
     return Answer(engine.next_item(context(), name, *selector), report.next_item)
@@ -197,7 +197,7 @@ def related(item: str, limit: int, name: str | None) -> Answer:
 
     Advice only: nothing is ever put together by itself.
     """
-    from gitbaton.engine import queue as engine
+    from gitbaton.engine import queueview as engine
     from gitbaton.report import queue as report
 
     return Answer(engine.related(context(), name, item, limit), report.related)
@@ -223,7 +223,7 @@ def rm(item: str, name: str | None) -> Answer:
 @_queue_option
 def log(limit: int, name: str | None) -> Answer:
     """Show what happened to the queue, newest first."""
-    from gitbaton.engine import queue as engine
+    from gitbaton.engine import queueview as engine
     from gitbaton.report import queue as report
 
     return Answer(engine.log(context(), name, limit), report.log)

@@ -210,9 +210,7 @@ def resolve_run(ctx: Context, name: str | None, *, must_exist: bool = True) -> s
             "this repository has no run yet",
             not_taken_over(ctx) or "start one: git baton run CHANGE --agent NAME --verify CMD",
         )
-    raise UsageError(
-        "which-run", "which run is meant?", f"name one of: {', '.join(candidates)}"
-    )
+    raise UsageError("which-run", "which run is meant?", f"name one of: {', '.join(candidates)}")
 
 
 def _is_complete(ctx: Context, run: str) -> bool | None:

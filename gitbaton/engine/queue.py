@@ -7,7 +7,6 @@ removed under somebody who works on it, its run finds out by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -18,17 +17,13 @@ from gitbaton.errors import BatonError, NotFound, Refused, UsageError
 from gitbaton.model.ids import AttemptId, parse_attempt, run_id
 from gitbaton.model.queue import (
     CLOSED,
-    ORDER,
     Claim,
-    Filters,
     Item,
     ItemState,
-    OrderKey,
     Scan,
     Severity,
 )
 from gitbaton.model.run import Hold
-from gitbaton.rules import related as relating
 from gitbaton.rules import select as selecting
 from gitbaton.rules.items import id_of_title, item_id, require_dependencies
 from gitbaton.rules.rescan import rescan
@@ -37,15 +32,6 @@ from gitbaton.store import queues, runs
 DEFAULT = "default"
 BY_HAND: tuple[ItemState, ...] = ("open", "fixed", "obe", "blocked", "deferred", "wontfix")
 """The states that a person may set; the others say who holds or owns an item."""
-
-
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """The first of ``total`` items."""
-
-    queue: str
-    revision: str
-    items: tuple[Item, ...]
-    total: int
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,21 +43,6 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     reopened: int
     obe: int
     unchanged: int
-
-
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """An item, and why nobody may start it now (None: somebody may)."""
-
-    queue: str
-    revision: str
-    item: Item
-    unavailable: str | None
-
-
-class Next(msgspec.Struct, frozen=True, kw_only=True):
-    queue: str
-    revision: str
-    item: Item | None
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,31 +58,6 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     revision: str
     removed: str
-
-
-class RelatedItem(msgspec.Struct, frozen=True, kw_only=True):
-    item: Item
-    because: tuple[str, ...]
-
-
-class RelatedItems(msgspec.Struct, frozen=True, kw_only=True):
-    queue: str
-    revision: str
-    item: str
-    related: tuple[RelatedItem, ...]
-
-
-class QueueEventView(msgspec.Struct, frozen=True, kw_only=True):
-    oid: str
-    at: str
-    event: str
-    run: str | None
-    message: str
-
-
-class QueueLog(msgspec.Struct, frozen=True, kw_only=True):
-    queue: str
-    events: tuple[QueueEventView, ...]
 
 
 class Texts(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,7 +77,7 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name, value in fields.items() if value is not None}
 
 
-# --- looking -------------------------------------------------------------------------------------
+# --- which queue, which item, who holds it -----------------------------------------------------
 
 
 def resolve_queue(ctx: Context, name: str | None) -> str:
@@ -178,70 +124,14 @@ def _records(loaded: runs.Loaded, claim: Claim) -> bool:
     return attempt is not None and attempt.capability == claim.capability
 
 
-def list_items(
-    ctx: Context,
-    name: str | None,
-    filters: Filters,
-    order: Sequence[OrderKey] = ORDER,
-    *,
-    limit: int | None = None,
-    all_states: bool = False,
-) -> Listed:
-    """The items that may be started now; with ``all_states`` all that the filters mean."""
-    queue = queues.load(ctx.repo, resolve_queue(ctx, name))
-    if all_states:
-        meant = selecting.meaning(filters)
-        found = [item for item in queue.items.values() if meant(item)]
-    else:
-        found = selecting.candidates(queue.items, filters, holds=holder(ctx))
-    return Listed(
-        queue=queue.name,
-        revision=queue.oid,
-        items=tuple(selecting.ordered(found, order, limit=limit)),
-        total=len(found),
-    )
-
-
-def next_item(
-    ctx: Context, name: str | None, filters: Filters, order: Sequence[OrderKey] = ORDER
-) -> Next:
-    """The item that a batch with this selector would start now."""
-    queue = queues.load(ctx.repo, resolve_queue(ctx, name))
-    first = selecting.select(queue.items, filters, order, holds=holder(ctx), limit=1)
-    item = queue.items[first[0]] if first else None
-    return Next(queue=queue.name, revision=queue.oid, item=item)
-
-
-def show(ctx: Context, name: str | None, item: str) -> Shown:
-    """One item."""
-    queue = queues.load(ctx.repo, resolve_queue(ctx, name))
-    found = _item(queue, item)
-    why = selecting.available(found, queue.item, holder(ctx))
-    return Shown(queue=queue.name, revision=queue.oid, item=found, unavailable=why)
-
-
-def related(ctx: Context, name: str | None, item: str, limit: int) -> RelatedItems:
-    """Open items that may have the same cause, the likeliest first."""
-    queue = queues.load(ctx.repo, resolve_queue(ctx, name))
-    found = relating.related(queue.items, _item(queue, item), limit)
-    listed = tuple(RelatedItem(item=each.item, because=each.because) for each in found)
-    return RelatedItems(queue=queue.name, revision=queue.oid, item=item, related=listed)
-
-
-def log(ctx: Context, name: str | None, limit: int | None = None) -> QueueLog:
-    """The changes of a queue, newest first."""
-    queue = resolve_queue(ctx, name)
-    events = tuple(
-        QueueEventView(
-            oid=entry.oid,
-            at=entry.at,
-            event=entry.event.event,
-            run=entry.event.run or None,
-            message=entry.event.message,
+def item_of(queue: queues.Queue, name: str) -> Item:
+    """The item of that id; raises `NotFound` with the nearest ids."""
+    found = queue.item(name)
+    if found is None:
+        raise NotFound(
+            "unknown-item", f"queue {queue.name} has no item {name}", nearest(name, queue.items)
         )
-        for entry in islice(queues.log(ctx.repo, queue), limit)
-    )
-    return QueueLog(queue=queue, events=events)
+    return found
 
 
 # --- changing ------------------------------------------------------------------------------------
@@ -327,7 +217,7 @@ def set_item(
         )
 
     def make(queue: queues.Queue, now: str) -> tuple[Item, str]:
-        old = _item(queue, item)
+        old = item_of(queue, item)
         new = replace(old, updated=now, **said)
         told = f"{old.state} -> {state}" if state is not None else ", ".join(said)
         return new, f"set {item}: {told}"
@@ -341,7 +231,7 @@ def own(ctx: Context, name: str | None, item: str, run: str) -> Written:
     run_id(run)
 
     def make(queue: queues.Queue, now: str) -> tuple[Item, str]:
-        old = _item(queue, item)
+        old = item_of(queue, item)
         if old.state in CLOSED:
             raise Refused(
                 "item-closed",
@@ -360,7 +250,7 @@ def remove(ctx: Context, name: str | None, item: str) -> Removed:
     holds = holder(ctx)
 
     def step(queue: queues.Queue) -> tuple[queues.Changes, queues.QueueEvent]:
-        old = _item(queue, item)
+        old = item_of(queue, item)
         claim = old.claimed_by if old.state == "claimed" else None
         if claim is not None and holds(claim):
             raise Refused(
@@ -398,12 +288,3 @@ def _change(
     queue = queues.transact(ctx.repo, resolve_queue(ctx, name), step, ctx.clock, create=create)
     item, changed = made[0]
     return Written(queue=queue.name, revision=queue.oid, item=item, changed=changed)
-
-
-def _item(queue: queues.Queue, name: str) -> Item:
-    found = queue.item(name)
-    if found is None:
-        raise NotFound(
-            "unknown-item", f"queue {queue.name} has no item {name}", nearest(name, queue.items)
-        )
-    return found

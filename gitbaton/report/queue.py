@@ -11,16 +11,8 @@ from gitbaton.report import style
 from gitbaton.report.lines import ago, clean, clean_block, facts, table
 
 if TYPE_CHECKING:
-    from gitbaton.engine.queue import (
-        Imported,
-        Listed,
-        Next,
-        QueueLog,
-        RelatedItems,
-        Removed,
-        Shown,
-        Written,
-    )
+    from gitbaton.engine.queue import Imported, Removed, Written
+    from gitbaton.engine.queueview import Listed, Next, QueueLog, RelatedItems, Shown
     from gitbaton.model.queue import Item
 
 _SEVERITY = {"critical": "red", "high": "red", "medium": "yellow"}
