@@ -148,7 +148,7 @@ def test_keyboard_alone(view: Open) -> None:
     page.keyboard.press("ArrowLeft")
     assert page.locator("#side .key").inner_text() == "1.1", "what 1.2 needs is to its left"
     page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowDown")
     assert page.locator("#side .key").inner_text() == "2.1"
     page.keyboard.press("t")
     assert page.locator(".row.chosen").get_attribute("data-row") == "2.1"
@@ -169,7 +169,7 @@ def test_details_of_an_attempt(view: Open) -> None:
     assert "pytest -q" in text and "src/1.3.py" in text and "$0.25" in text
     first = side.locator('details[data-attempt="1"]')
     first.locator("summary").click()
-    assert "merge-conflict" in first.inner_text()
+    first.get_by_text("merge-conflict", exact=True).wait_for()
     side.locator("details.check").first.click()
     assert "12 passed" in side.inner_text()
     page.locator('.ticket[data-key="1.2"]').click()
@@ -296,6 +296,40 @@ def _drawn_after(page: Any) -> float:
             () => requestAnimationFrame(() => done(performance.now()))))"""
     )
     return drawn
+
+
+def test_who_waits_for_nobody_stands_apart_in_plan_order(view: Open) -> None:
+    chain = {"1.6": ("1.3",), "1.9": ("1.6",), "1.10": ("1.9",)}
+    tickets = [
+        boards.ticket(key, needs=chain.get(key, ())) for key in (f"1.{n}" for n in range(1, 11))
+    ]
+    page = view(boards.run(tickets, []))
+    box = {
+        key: page.locator(f'.ticket[data-key="{key}"]').bounding_box()
+        for key in ("1.3", "1.6", "1.8", "1.9", "1.10")
+    }
+    assert box["1.8"]["y"] < box["1.3"]["y"] == box["1.6"]["y"] == box["1.9"]["y"]
+    assert box["1.3"]["x"] < box["1.6"]["x"] < box["1.9"]["x"]
+    assert box["1.10"]["y"] > box["1.9"]["y"], "a line is full before the next begins"
+
+
+def test_attempts_within_a_second_count_for_nobody_at_work(view: Open) -> None:
+    brief = boards.attempt("1.2", start=10, sealed_at=boards.at(10), ended_at=boards.at(10))
+    tickets = [boards.ticket(key, "resolved") for key in ("1.1", "1.2")]
+    page = view(boards.run(tickets, [boards.attempt("1.1"), brief]), address="view=timeline")
+    assert page.locator(".axis .most").inner_text() == "at work\nup to 1"
+    below = "path => path.getBBox().y + path.getBBox().height"
+    assert page.locator(".axis .busy").evaluate(below) == 46
+
+
+def test_a_printed_graph_is_as_wide_as_paper_and_goes_back(view: Open) -> None:
+    page = view(boards.large(60))
+    edge = "all => Math.max(...all.map(one => one.offsetLeft + one.offsetWidth))"
+    on_screen = page.eval_on_selector_all(".ticket", edge)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.eval_on_selector_all(".ticket", edge) <= 704 < on_screen
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.eval_on_selector_all(".ticket", edge) == on_screen
 
 
 def test_printing_makes_every_row(view: Open) -> None:

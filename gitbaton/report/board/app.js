@@ -247,11 +247,13 @@ addEventListener("hashchange", () => {
   show();
 });
 new ResizeObserver(() => shown.run && draw()).observe(place.main);
+const PAPER = 700; // pixels across that A4 and Letter have; a page is not told which
 addEventListener("beforeprint", () => {
   if (!shown.run) return;
-  for (const view of ["graph", "timeline"]) shown[view].draw(document.getElementById("views").clientWidth);
+  for (const view of ["graph", "timeline"]) shown[view].draw(PAPER);
   shown.timeline.fill(true);
 });
+addEventListener("afterprint", () => shown.run && draw());
 if (board.reload_seconds) {
   setInterval(() => {
     const busy = document.hidden || place.help.open || document.activeElement?.id === "search" || !getSelection().isCollapsed;

@@ -7,8 +7,9 @@ const AFTER = 26; // below a section
 
 const MANY = 300; // tickets, of which only mark and key are drawn
 
-function sizeFor(count) {
-  return count > MANY ? { least: 92, height: 28, x: 16, y: 6 } : { least: 162, height: 34, x: 24, y: 8 };
+function sizeFor(count, room) {
+  if (count > MANY) return { least: 92, height: 28, x: 16, y: 6 };
+  return { least: room < 700 ? 150 : 220, height: 34, x: 24, y: 8 };
 }
 
 /** The tickets of each section that has some, in plan order. */
@@ -21,7 +22,15 @@ function sectionsOf(run) {
   return [...found].map(([at, tickets]) => ({ ...run.card.sections[at], at, tickets, level: Math.min(...tickets.map((t) => t.level)) }));
 }
 
-/** The tickets of a section by how many stand one after the other before them. */
+/** The tickets of a section that wait for each other, and those on their own; who is first in the plan leads. */
+function blocks(tickets) {
+  const within = new Set(tickets.map(({ key }) => key));
+  const alone = ({ needs, unlocks }) => ![...needs, ...unlocks].some((key) => within.has(key));
+  if (tickets.some(({ level }) => level !== tickets[0].level)) return [tickets];
+  return [...Map.groupBy(tickets, alone).values()];
+}
+
+/** Tickets by how many stand one after the other before them. */
 function ranks(tickets) {
   const within = new Map(tickets.map((ticket) => [ticket.key, ticket]));
   const levels = [...new Set(tickets.map((t) => t.level))].sort((a, b) => a - b);
@@ -53,7 +62,7 @@ function rowsOf(groups, columns) {
   return rows;
 }
 
-/** Ranks in lines of at most `columns`, broken where the whole becomes lowest. */
+/** Ranks in lines of at most `columns`, broken where the whole becomes lowest, the first lines full. */
 function linesOf(groups, columns) {
   const best = [{ height: 0 }];
   for (let end = 1; end <= groups.length; end += 1) {
@@ -61,7 +70,7 @@ function linesOf(groups, columns) {
       const line = groups.slice(start, end);
       const rows = rowsOf(line, columns);
       const height = best[start].height + rows + 0.4;
-      if (height < (best[end]?.height ?? Infinity)) best[end] = { height, before: start, line: { groups: line, rows } };
+      if (height <= (best[end]?.height ?? Infinity)) best[end] = { height, before: start, line: { groups: line, rows } };
     }
   }
   const lines = [];
@@ -71,8 +80,8 @@ function linesOf(groups, columns) {
 
 /** Where everything goes in `width` pixels: boxes by key, headings, and the height of it all. */
 function layout(run, sections, width) {
-  const size = sizeFor(run.tickets.size);
   const room = width - GUTTER;
+  const size = sizeFor(run.tickets.size, room);
   const columns = Math.max(1, Math.floor((room + size.x) / (size.least + size.x)));
   const wide = (room - (columns - 1) * size.x) / columns;
   const boxes = new Map();
@@ -81,7 +90,7 @@ function layout(run, sections, width) {
   for (const section of sections) {
     bands.push({ ...section, y });
     y += BAND;
-    for (const line of linesOf(ranks(section.tickets), columns)) {
+    for (const line of blocks(section.tickets).flatMap((block) => linesOf(ranks(block), columns))) {
       let column = 0;
       for (const group of line.groups) {
         group.forEach((ticket, at) => {

@@ -80,7 +80,7 @@ function idleOf(attempts) {
 /** What may be asked for beside a state: a name, and which tickets are meant. */
 const TRAITS = {
   retried: { kind: "superseded", has: (ticket) => ticket.attempts.length > 1 },
-  conflict: { kind: "conflict", has: (ticket) => ticket.attempts.some((a) => a.kind === "conflict") },
+  conflicted: { kind: "conflict", has: (ticket) => ticket.attempts.some((a) => a.kind === "conflict") },
   abandoned: { kind: "abandoned", has: (ticket) => ticket.attempts.some((a) => a.kind === "abandoned") },
 };
 

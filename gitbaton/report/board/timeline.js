@@ -32,9 +32,9 @@ function scaleOf(run, width) {
   return { pieces, rate, xOf, width: x };
 }
 
-/** How many are at work, as steps [time, count]. */
+/** How many are at work, as steps [time, count]; what began and ended within one second is left out. */
 function loadOf(attempts) {
-  const moves = attempts.flatMap(({ from, until }) => [[from, 1], [until, -1]]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  const moves = attempts.filter(({ from, until }) => until > from).flatMap(({ from, until }) => [[from, 1], [until, -1]]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
   let count = 0;
   return moves.map(([time, by]) => [time, (count += by)]);
 }
@@ -83,7 +83,7 @@ class Timeline {
 
   axis() {
     const load = loadOf(this.run.attempts);
-    const most = Math.max(...load.map(([, count]) => count));
+    const most = Math.max(1, ...load.map(([, count]) => count));
     let path = `M0 46`;
     for (const [time, count] of load) path += `H${this.scale.xOf(time).toFixed(1)}V${(46 - (count / most) * 42).toFixed(1)}`;
     const chart = svg("svg", { width: this.scale.width, height: 46, "aria-hidden": "true" }, svg("path", { class: "busy", d: `${path}V46Z` }));
