@@ -7,6 +7,7 @@ their own. First comes what somebody who looks wants to know: how is it, and wha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from gitbaton.engine.cleanup import Cleaned, Deleted, WouldRemove
     from gitbaton.engine.doctor import Report
     from gitbaton.engine.lease import Held
-    from gitbaton.engine.planview import PlanView, TaskFlip
+    from gitbaton.engine.planview import PlanView, TaskFlip, TicketView
     from gitbaton.engine.setup import Changes, Shown
     from gitbaton.engine.steer import Abandoned, Adopted, Steered
     from gitbaton.engine.update import Moved
@@ -209,23 +210,16 @@ def plan(view: PlanView) -> str:
     """What was read: tickets by section, the commands that would run, remarks with their lines."""
     head = f"{style.bold(view.run)}  {plural(len(view.tickets), 'ticket')}"
     lines = [f"{head}  order={view.order} unit={view.unit}"]
+    titled = any(ticket.section for ticket in view.tickets)
     frontier = set(view.frontier)
-    section: object = None if any(t.section for t in view.tickets) else ""
-    group: list[tuple[str, ...]] = []
-    for ticket in view.tickets:
-        if ticket.section != section:
-            lines += table(group, indent=2)
-            group = []
-            section = ticket.section
-            lines += ["", style.bold(str(section)) if section else "(no section)"]
-        needs = f"after {style.listed(ticket.needs, 4)}" if ticket.needs else ""
-        free = ticket.key in frontier and ticket.state in ("open", "ready")
-        state = "may start" if free else ticket.state
-        # An open box may hold anything else than a space; most people mean something by it.
-        odd = ticket.marker not in _MARKERS
-        title = f"[{ticket.marker}] {ticket.title}" if odd else ticket.title
-        group.append((clean(ticket.key), state, clean(title), style.dim(needs)))
-    lines += table(group, indent=2)
+    for section, members in groupby(view.tickets, key=lambda ticket: ticket.section):
+        tickets = list(members)
+        # What all of a section wait for is said once, in its heading.
+        shared = [need for need in tickets[0].needs if all(need in t.needs for t in tickets)]
+        if titled:
+            head = style.bold(section or "(no section)")
+            lines += ["", *table([(head, _waiting(shared))])]
+        lines += table([_planned(t, shared if titled else [], frontier) for t in tickets], indent=2)
     lines += _commands(view)
     boxes = view.boxes
     if boxes.total or not view.tickets:
@@ -244,6 +238,20 @@ def plan(view: PlanView) -> str:
                 where = f"line {r.line}: " if r.line else ""
                 lines += style.bullet(f"{where}{r.message} ({r.code})")
     return style.joined(lines)
+
+
+def _planned(ticket: TicketView, shared: list[str], frontier: set[str]) -> tuple[str, ...]:
+    free = ticket.key in frontier and ticket.state in ("open", "ready")
+    state = "may start" if free else ticket.state
+    # An open box may hold anything else than a space; most people mean something by it.
+    odd = ticket.marker not in _MARKERS
+    title = f"[{ticket.marker}] {ticket.title}" if odd else ticket.title
+    own = [need for need in ticket.needs if need not in shared]
+    return clean(ticket.key), style.state(state), clean(title), _waiting(own)
+
+
+def _waiting(needs: list[str]) -> str:
+    return style.dim(f"after {style.listed(needs, 4)}") if needs else ""
 
 
 def _commands(view: PlanView) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from msgspec.structs import replace
 
 from gitbaton.engine.planview import PlanView, TicketView
 from gitbaton.model.action import ActionBatch, Recover
@@ -27,6 +28,20 @@ def test_what_a_worker_said_keeps_its_lines() -> None:
     batch = ActionBatch(run="a", generation=1, revision=1, state="executing", actions=(said,))
     shown = click.unstyle(text.batch(batch)).splitlines()
     assert shown[-4:] == ["  | red:", "  | ```", "  |   x", "  | ```"]
+
+
+def test_what_all_of_a_section_wait_for_is_said_once() -> None:
+    view = _view(dict.fromkeys(("1.1", "1.2", "2.1", "2.2"), " "))
+    needs = ((), (), ("1.1", "1.2"), ("1.1", "1.2", "2.1"))
+    sections = ("S", "S", "T", "T")
+    tickets = zip(view.tickets, sections, needs, strict=True)
+    placed = tuple(replace(ticket, section=title, needs=n) for ticket, title, n in tickets)
+    shown = click.unstyle(text.plan(replace(view, tickets=placed))).splitlines()
+    assert shown[6:9] == [
+        "T  after 1.1, 1.2",
+        "  2.1  ready  T2.1",
+        "  2.2  ready  T2.2  after 2.1",
+    ]
 
 
 def _view(markers: dict[str, str]) -> PlanView:
