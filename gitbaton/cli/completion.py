@@ -118,10 +118,11 @@ def _names(target: click.Parameter, ctx: click.Context, value: str) -> list[str]
 
     run = value.partition("/")[0] if "/" in value else ""
     project = ctx.params.get("project")
+    adopts = ctx.info_name == "adopt"
     known: dict[str, Callable[[], list[str]]] = {
         "runs": names.runs,
-        "assignment": names.active,
-        "what": lambda: [*names.attempts(run), *names.tickets(run)],
+        "assignment": lambda: _short_too(_over(run) if adopts else names.active(), value),
+        "what": lambda: _short_too([*names.attempts(run), *names.tickets(run)], value),
         "item": lambda: names.items(ctx.params.get("name")),
         "--depends-on": lambda: names.items(ctx.params.get("name")),
         "--queue": names.queues,
@@ -141,6 +142,21 @@ def _names(target: click.Parameter, ctx: click.Context, value: str) -> list[str]
     if isinstance(target, click.Option):
         key = max(target.opts, key=len)
     return known[key]() if key in known else None
+
+
+def _over(run: str) -> list[str]:
+    """Assignments that are over: only such can be adopted."""
+    from gitbaton.engine import names
+
+    active = set(names.active())
+    return [name for name in names.attempts(run) if name not in active]
+
+
+def _short_too(found: list[str], value: str) -> list[str]:
+    """Names as they are; without their run if none begins like what was typed."""
+    if any(name.startswith(value) for name in found):
+        return found
+    return [name.partition("/")[2] for name in found if "/" in name]
 
 
 def _agents() -> list[str]:

@@ -61,6 +61,8 @@ def _offered(line: str) -> list[str]:
         ("git-baton plan ", ["add-files", "add-more"]),
         ("git-baton abandon ", ["add-files/1.1@1"]),
         ("git-baton abandon add-files/1.1@", ["add-files/1.1@1"]),
+        ("git-baton abandon 1", ["1.1@1"]),
+        ("git-baton show 1.1@", ["1.1@1"]),
         ("git-baton reconcile x", []),
         ("git-baton show add-files/", ["add-files/1.1@1"]),
         ("git-baton show 1", ["1.1", "1.2"]),
@@ -90,6 +92,13 @@ def test_what_may_come_next(line: str, offered: list[str]) -> None:
     (more / "tasks.md").write_text("- [ ] 1.1 More\n")
     subprocess.run(["git", "config", "baton.agent.mine.command", "true"], check=True)
     assert sorted(_offered(line)) == sorted(offered)
+
+
+@pytest.mark.usefixtures("run")
+def test_only_what_is_over_can_be_adopted(baton: Baton) -> None:
+    assert _offered("git-baton adopt ") == []
+    assert baton("abandon", "1.1", "--force").status == 0
+    assert _offered("git-baton adopt ") == ["add-files/1.1@1"]
 
 
 def test_all_verbs_with_their_help() -> None:
