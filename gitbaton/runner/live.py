@@ -131,7 +131,7 @@ class LiveView(View):
 
         with self._lock:
             rows = list(self._rows.items())
-        table = Table.grid(padding=(0, 1))
+        table = Table.grid(padding=(0, 1), expand=True)  # else ratio means nothing
         for column in ({"no_wrap": True}, {"no_wrap": True}, {"justify": "right"}):
             table.add_column(**column)
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)

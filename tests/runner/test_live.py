@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import click
 import pytest
 
 from gitbaton.runner import live
@@ -46,6 +47,19 @@ def test_a_terminal_gets_a_table_and_lines(tmp_path: Path) -> None:
     assert "compiling [bold]x" in shown
     assert "1/4" in shown
     assert "[1.1@1] integrated" in shown
+
+
+def test_a_long_line_of_output_leaves_room_for_whose_it_is(tmp_path: Path) -> None:
+    from rich.console import Console
+
+    (tmp_path / "log").write_text("compiling " * 40)
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=80, height=24)
+    with live.LiveView(console) as view:
+        view.started("1.2@1", "say minutes", tmp_path / "log")
+    line = next(line for line in click.unstyle(out.getvalue()).splitlines() if "compiling" in line)
+    assert line.split()[:4] == ["1.2@1", "at", "work", "0s"]
+    assert line.rstrip().endswith("…")
 
 
 def test_no_terminal_no_rich(monkeypatch: pytest.MonkeyPatch) -> None:
