@@ -15,7 +15,8 @@ _STYLE = """\
 :root { color-scheme: light dark; --bad: #b3261e; --good: #1b6e3c; --line: #8884; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h2 { border-top: 1px solid var(--line); padding-top: 1rem; }
-table { border-collapse: collapse; width: 100%; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; min-width: calc(var(--columns) * 7rem); }
 th, td { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0; }
 td { border-top: 1px solid var(--line); overflow-wrap: anywhere; }
 pre { overflow-x: auto; border: 1px solid var(--line); padding: .5rem; }
@@ -41,12 +42,16 @@ def markdown_text(content: str) -> str:
     return escaped
 
 
-def html_table(head: Iterable[str], rows: Iterable[Row]) -> str:
+def html_table(head: Sequence[str], rows: Iterable[Row]) -> str:
+    """A table that scrolls by itself where the page is too narrow for its columns."""
     heads = "".join(f'<th scope="col">{escape(word)}</th>' for word in head)
     body = "".join(
         f"<tr>{''.join(f'<td>{html_text(cell)}</td>' for cell in row)}</tr>\n" for row in rows
     )
-    return f"<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>"
+    return (
+        f'<div class="wide" style="--columns: {len(head)}"><table>\n'
+        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>"
+    )
 
 
 def html_text(content: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from gitbaton.engine.board import RunCard
 from gitbaton.report import board as report
+from gitbaton.report import pages
 
 from . import boards
 
@@ -339,3 +340,23 @@ def test_printing_makes_every_row(view: Open) -> None:
     assert page.locator(".row").count() == 200
     assert page.locator("#graph").is_visible() and page.locator("#timeline").is_visible()
     assert not page.locator("#bar").is_visible()
+
+
+def test_a_report_is_no_wider_than_a_narrow_screen(browser: Any) -> None:
+    head = (
+        "run",
+        "verdict",
+        "transitions",
+        "unanchored",
+        "receipts",
+        "merges",
+        "repeated",
+        "by hand",
+    )
+    table = pages.html_table(
+        head, [("c", "required-check-missing", "7" * 40, "text", "x", "y", "z", "0")]
+    )
+    page = browser.new_page(viewport={"width": NARROW, "height": 700})
+    page.set_content(pages.html_page("Audit", "4 problems", good=False, parts=[table]))
+    assert page.evaluate("document.documentElement.scrollWidth") == NARROW
+    page.close()
