@@ -157,8 +157,9 @@ def storage_error(text: str) -> RepositoryError | None:
     """The error for a full disk or missing permission, if ``text`` names one.
 
     libgit2 and git both quote the system's message and keep no error number, so the words of
-    ``strerror`` are all there is to go by.
+    ``strerror`` are all there is to go by. Python's own number before them tells people nothing.
     """
+    text = re.sub(r"^\[Errno \d+\] ", "", text)
     full = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), "Out of diskspace")
     for words in full:
         if words in text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from pathlib import Path
@@ -83,3 +84,9 @@ def test_an_old_git_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RepositoryError) as caught:
         process.require_git()
     assert caught.value.code == "git-too-old"
+
+
+def test_a_full_disk_is_told_without_a_number() -> None:
+    error = process.storage_error(str(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    assert error is not None
+    assert (error.code, error.message) == ("disk-full", os.strerror(errno.ENOSPC))
