@@ -314,6 +314,13 @@ def test_who_waits_for_nobody_stands_apart_in_plan_order(view: Open) -> None:
     assert box["1.10"]["y"] > box["1.9"]["y"], "a line is full before the next begins"
 
 
+def test_figures_are_said_as_people_count(view: Open) -> None:
+    tries = [boards.over("1.1", 1, 0, "superseded", "ended-failed"), boards.attempt("1.1", 2, 9)]
+    for attempts, said in ((tries[1:], "1 attempt"), (tries, "2 attempts, 1 of them a retry")):
+        page = view(boards.run([boards.ticket("1.1", "resolved")], attempts))
+        assert page.locator(".facts > span").nth(1).inner_text() == said
+
+
 def test_attempts_within_a_second_count_for_nobody_at_work(view: Open) -> None:
     brief = boards.attempt("1.2", start=10, sealed_at=boards.at(10), ended_at=boards.at(10))
     tickets = [boards.ticket(key, "resolved") for key in ("1.1", "1.2")]

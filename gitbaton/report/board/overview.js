@@ -31,7 +31,7 @@ function glance(run, at) {
     progress(card),
     h("div", { class: "facts" },
       h("span", {}, h("b", {}, doneOf(card)), " resolved"),
-      fact(FIGURE.format(card.attempts.length), `attempts${again ? `, ${again} of them retries` : ""}`),
+      fact(FIGURE.format(card.attempts.length), `${card.attempts.length === 1 ? "attempt" : "attempts"}${again ? `, ${again} of them ${again === 1 ? "a retry" : "retries"}` : ""}`),
       fact(run.attempts.length > 0 && duration(workOf(run)), "of work"),
       card.usage?.cost_usd && fact(`$${Number(card.usage.cost_usd).toFixed(2)}`, "spent"),
       h("span", {}, "last moved ", moment(card.as_of))),
