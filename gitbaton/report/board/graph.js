@@ -9,7 +9,8 @@ const MANY = 300; // tickets, of which only mark and key are drawn
 
 function sizeFor(count, room) {
   if (count > MANY) return { least: 92, height: 28, x: 16, y: 6 };
-  return { least: room < 700 ? 150 : 220, height: 34, x: 24, y: 8 };
+  const inTwo = room >= 400 && room < 700; // a phone has one column, or titles had no room
+  return { least: inTwo ? 150 : 220, height: 34, x: 24, y: 8 };
 }
 
 /** The tickets of each section that has some, in plan order. */
