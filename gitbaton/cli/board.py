@@ -110,7 +110,12 @@ def _page(made: Board, *, watched: bool = False) -> str:
 def _write(path: Path, made: Board, *, watched: bool = False) -> None:
     from gitbaton.engine.disk import write_synced
 
-    write_synced(path, _page(made, watched=watched).encode())
+    try:
+        write_synced(path, _page(made, watched=watched).encode())
+    except FileNotFoundError as error:  # the folder is gone, or one that takes no files
+        raise UsageError(
+            "bad-path", f"{path} cannot be made", "name another file, or - for stdout"
+        ) from error
 
 
 def _watch(ctx: Context, made: Board, path: Path, run: str | None, *, every: bool) -> None:

@@ -129,6 +129,12 @@ def test_a_file_of_ones_own(begun: Project, tmp_path: Path) -> None:
         (("-o", "nowhere/board.html"), "no-such-folder", 2),
         (("-o", "."), "bad-path", 2),
         (("-o", "loop"), "bad-path", 2),
+        pytest.param(
+            ("-o", "/proc/board.html"),
+            "bad-path",
+            2,
+            marks=pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc"),
+        ),
     ],
 )
 def test_refused(begun: Project, words: tuple[str, ...], code: str, status: int) -> None:
