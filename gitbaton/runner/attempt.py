@@ -33,6 +33,7 @@ from gitbaton.runner.agents import agent_command, fill, prompt_on_stdin
 from gitbaton.runner.live import View, last_line
 from gitbaton.runner.session import LOST, RUNNER, Leases
 from gitbaton.store import runs
+from gitbaton.store.trailers import one_line
 
 QUICK = 10.0  # seconds within which a worker that dies has most likely not begun
 _NOT_ITS_FAULT = frozenset(("setup-failed", "copy-failed", "no-checks", "being-integrated"))
@@ -313,10 +314,11 @@ def _what_refused(refusal: BatonError) -> str:
 
 def commit_message(work: Work) -> str:
     """``KEY: title`` in at most 72 characters; a longer title is repeated below."""
-    subject = f"{work.ticket}: {' '.join(work.title.split())}"
+    title = " ".join(one_line(work.title).split())
+    subject = f"{work.ticket}: {title}"
     if len(subject) <= 72:
         return subject + "\n"
-    return f"{subject[:71].rstrip()}…\n\n{work.title}\n"
+    return f"{subject[:71].rstrip()}…\n\n{title}\n"
 
 
 _AGAIN = """

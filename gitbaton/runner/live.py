@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _TAIL = 4096  # bytes of a log that are looked at for its last line
-_CONTROL = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)|[\x00-\x1f\x7f]"
-)
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)")
 _GOOD, _BAD, _PLAIN = "green", "yellow", ""
 
 
@@ -194,8 +192,8 @@ def last_line(log: Path) -> str:
 
 
 def clean(text: str) -> str:
-    """``text`` without what could steer a terminal; line breaks become spaces."""
-    return _CONTROL.sub("", text.replace("\n", " ").replace("\t", " "))
+    """``text`` on one line, without what could steer a terminal or turn the text round."""
+    return "".join(char if char.isprintable() else " " for char in _ESCAPE.sub("", text))
 
 
 def _style(good: bool, bad: bool) -> str:

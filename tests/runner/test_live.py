@@ -26,6 +26,13 @@ def test_plain_lines(tmp_path: Path) -> None:
     ]
 
 
+def test_nothing_steers_a_terminal_or_turns_the_text_round(tmp_path: Path) -> None:
+    out = io.StringIO()
+    with live.View(out) as view:
+        view.started("1@1", "a\x1b[31mb\x1b]0;t\x07c \x9b2Jd \u202ee\u2028f\x85g", tmp_path / "log")
+    assert out.getvalue() == "[1@1] started: abc  2Jd  e f g\n"
+
+
 def test_a_closed_stream_does_not_stop_a_run() -> None:
     out = io.StringIO()
     view = live.View(out)

@@ -113,6 +113,13 @@ def test_runs_to_the_end(runner: Runner) -> None:
     assert git(runner.path, "status", "--porcelain") == ""
 
 
+def test_a_title_that_no_commit_message_can_hold(repo_dir: Path) -> None:
+    change(repo_dir, "- [ ] 1 nu\0l \u202eand\x9b on\n")
+    runner = Runner(repo_dir)
+    assert runner(WRITE).state == "complete"
+    assert git(repo_dir, "log", "-1", "--format=%s", "baton/add-it^2") == "1: nu l and on"
+
+
 def test_a_complete_run_has_nothing_to_do(runner: Runner) -> None:
     runner(WRITE)
     assert runner("echo never >file; exit 1").state == "complete"
