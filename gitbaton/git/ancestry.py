@@ -35,7 +35,9 @@ def is_near(repo: Repository, ancestor: str, descendant: str) -> bool:
     try:
         near = islice(first_parent_chain(repo, descendant, ancestor), _NEAR)
         return any(ancestor in info.parents for info in near)
-    except RepositoryError:
+    except RepositoryError as error:
+        if error.code == "corrupt-repository":
+            raise
         return False
 
 

@@ -55,7 +55,7 @@ def require_digests(repo: Repository, walked: Walked, trees: Remade) -> None:
     if (info.tree, info.parents) != (walked.tree, walked.parents):
         raise RepositoryError("corrupt-repository", f"git log misreads {info.oid}", "git fsck")
     before = next((objects.tree_of(repo, parent) for parent in info.parents[:1]), None)
-    trees.require(before, walked.tree, (*walked.changes, *walked.directories))
+    trees.require(before, walked.tree, walked.changes, walked.directories)
 
 
 def _log(repo: Repository, *args: str) -> list[Walked]:

@@ -21,7 +21,7 @@ from pygit2.enums import ObjectType
 from gitbaton.errors import RepositoryError
 from gitbaton.git import odb
 from gitbaton.git.objects import Change
-from gitbaton.git.odb import DIRECTORY, Entry
+from gitbaton.git.odb import DIRECTORY
 from gitbaton.git.repo import Repository
 
 
@@ -31,19 +31,26 @@ class _Tree(NamedTuple):
     keys: list[bytes]
     lines: list[bytes]
 
-    def drop(self, key: bytes) -> None:
+    def put(self, change: Change) -> None:
+        """Nothing else may have the name of what is put; if something had, the digest will tell."""
+        name = os.fsencode(change.path.rpartition("/")[2])
+        if change.new is None:
+            gone = change.old is not None and change.old[1] == DIRECTORY
+            self._without(name + b"/" if gone else name)
+            return
+        oid, mode = change.new
+        at = self._without(name)
+        beside = self._without(name + b"/")
+        at, key = (beside, name + b"/") if mode == DIRECTORY else (at, name)
+        self.keys.insert(at, key)
+        self.lines.insert(at, b"%o %s\0%s" % (mode, name, bytes.fromhex(oid)))
+
+    def _without(self, key: bytes) -> int:
+        """The place of ``key``, from which it was taken."""
         at = bisect_left(self.keys, key)
         if at < len(self.keys) and self.keys[at] == key:
             del self.keys[at], self.lines[at]
-
-    def add(self, key: bytes, entry: Entry) -> None:
-        oid, mode = entry
-        name = key.removesuffix(b"/")
-        self.drop(name)  # nothing else may have the name: if something had, the digest will differ
-        self.drop(name + b"/")
-        at = bisect_left(self.keys, key)
-        self.keys.insert(at, key)
-        self.lines.insert(at, b"%o %s\0%s" % (mode, name, bytes.fromhex(oid)))
+        return at
 
 
 _ENTRY = re.compile(rb"((\d+) ([^\0]+)\0.{20})", re.DOTALL)
@@ -61,25 +68,26 @@ class Remade:
         self._known: dict[str, _Tree] = {}
         self._count = 0
 
-    def require(self, before: str | None, after: str, changes: Iterable[Change]) -> None:
-        """Raise `RepositoryError` unless ``changes`` to ``before``, those of directories among
-        them, are all that there is between it and ``after``."""
+    def require(
+        self, before: str | None, after: str, files: Iterable[Change], trees: Iterable[Change]
+    ) -> None:
+        """Raise `RepositoryError` unless the changes of ``files`` and of ``trees``, the directories
+        on the way to them, are all that there is between ``before`` and ``after``."""
         inside: dict[str, list[Change]] = defaultdict(list)
-        trees: list[tuple[str, str | None, str | None]] = [("", before, after)]
-        for change in changes:
+        for change in (*trees, *files):
             inside[change.path.rpartition("/")[0]].append(change)
-            if any(entry and entry[1] == DIRECTORY for entry in change[1:]):
-                trees.append((change.path, _directory(change.old), _directory(change.new)))
+        self._require(before, after, inside[""])
         for path, old, new in trees:
-            if new is not None and new not in self._known:
-                made = _Tree(*map(list.copy, self._read(old))) if old else _Tree([], [])
-                for change in inside[path]:
-                    if change.old:
-                        made.drop(_key(change, change.old))
-                for change in inside[path]:
-                    if change.new:
-                        made.add(_key(change, change.new), change.new)
-                self._remember(new, made)
+            if new and new[1] == DIRECTORY:
+                had = old[0] if old and old[1] == DIRECTORY else None
+                self._require(had, new[0], inside[path])
+
+    def _require(self, before: str | None, after: str, changes: Iterable[Change]) -> None:
+        if after not in self._known:
+            made = _Tree(*map(list.copy, self._read(before))) if before else _Tree([], [])
+            for change in changes:
+                made.put(change)
+            self._remember(after, made)
 
     def _read(self, tree: str) -> _Tree:
         if tree not in self._known:
@@ -100,15 +108,6 @@ class Remade:
             self._known.clear()
             self._count = len(made.lines)
         self._known[tree] = made
-
-
-def _key(change: Change, entry: Entry) -> bytes:
-    """git sorts directories as if their names ended in ``/``."""
-    return os.fsencode(change.path.rpartition("/")[2]) + b"/" * (entry[1] == DIRECTORY)
-
-
-def _directory(entry: Entry | None) -> str | None:
-    return entry[0] if entry and entry[1] == DIRECTORY else None
 
 
 def _odd(tree: str) -> RepositoryError:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import RepositoryError
-from gitbaton.git import ancestry, durable, objects
+from gitbaton.git import ancestry, durable, objects, odb
 from gitbaton.git.odb import EXECUTABLE, FILE, SYMLINK
 from gitbaton.git.repo import Repository, open_repository
 
@@ -226,6 +226,26 @@ def test_attribute_files_are_found_at_any_depth(repo_dir: Path, repo: Repository
     }
     assert objects.files_named(repo, tree, ".gitattributes") == found
     assert datetime.now(UTC) > objects.commit_info(repo, tip).committer_time
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("length", [0, 2, 20, -1])
+@pytest.mark.parametrize("name", ["HEAD", "HEAD^{tree}", "HEAD:a"])
+def test_an_object_that_was_cut_off(
+    repo_dir: Path, repo: Repository, name: str, length: int
+) -> None:
+    """As by a crash; libgit2 would never return."""
+    commit(repo_dir, {"a": "content\n" * 40})
+    oid = git(repo_dir, "rev-parse", name)
+    path = repo_dir / ".git" / "objects" / oid[:2] / oid[2:]
+    path.chmod(0o644)
+    os.truncate(path, length if length >= 0 else path.stat().st_size + length)
+    with pytest.raises(RepositoryError) as caught:
+        odb.read_any(repo, oid)
+    assert caught.value.code == "corrupt-repository"
+    assert oid in caught.value.message
+    with pytest.raises(RepositoryError):
+        objects.blob_at(repo, "HEAD" if name == "HEAD:a" else oid, "a")
 
 
 @pytest.mark.parametrize(
