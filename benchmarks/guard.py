@@ -16,6 +16,7 @@ import msgspec
 
 from benchmarks import scene
 from benchmarks.report import Bench, Line, Row, process, take_turns, timed
+from gitbaton.model.push import Refusal, Update
 
 _LIST = "git rev-list"
 _TEXT = "Say what is the case\n\nAnd why it was not so before, in a line or two.\n"
@@ -66,8 +67,8 @@ def _judge(top: Path, tip: str, protect: tuple[str, ...], refused: int) -> float
 
     ctx = scene.opened(top)
     settings = msgspec.structs.replace(ctx.settings, protect=protect)
-    updates = [guard.Update("refs/heads/topic", None, tip)]
-    found: list[guard.Refusal] = []
+    updates = [Update("refs/heads/topic", None, tip)]
+    found: list[Refusal] = []
     took = timed(lambda: found.extend(guard.judge(ctx.repo, settings, updates, quarantined=False)))
     if len(found) != refused:
         raise RuntimeError(f"{len(found)} of the commits are refused, not {refused}")

@@ -56,7 +56,7 @@ def config() -> Answer:
     """Show all settings with origin and meaning."""
     from gitbaton.config import of_unknown
     from gitbaton.engine import setup
-    from gitbaton.git.repo import open_repository
+    from gitbaton.git.opening import open_repository
 
     shown = setup.config(open_repository())
     for key in shown.unknown:

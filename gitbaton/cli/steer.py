@@ -134,6 +134,6 @@ def delete(run: str, force: bool, dry_run: bool) -> Answer:
 
     A run that has not landed needs --force.
     """
-    from gitbaton.engine.cleanup import delete as engine_delete
+    from gitbaton.engine.delete import delete as engine_delete
 
     return Answer(engine_delete(context(), run, force=force, dry_run=dry_run), text.deleted)

@@ -25,6 +25,7 @@ from gitbaton.git import ancestry, refs, remote
 from gitbaton.model import layout
 from gitbaton.model.audit import AuditReport, Problem, RunAudit
 from gitbaton.model.ids import run_id
+from gitbaton.model.push import Update
 from gitbaton.store import runs
 
 _RUNS, _NOTES = layout.RUNS, layout.NOTES
@@ -119,7 +120,7 @@ def _protected(ctx: Context, places: Iterable[Place]) -> Iterator[Problem]:
         within = [base for base in bases if _contains(ctx, tip, base)]
         if not within:
             continue
-        update = guard.Update(name, _oldest(ctx, within), tip)
+        update = Update(name, _oldest(ctx, within), tip)
         for refusal in guard.judge(ctx.repo, ctx.settings, [update], quarantined=False):
             if refusal.code != "ticked-by-hand":  # listed with the run
                 yield Problem(

@@ -8,31 +8,22 @@ with the reason.
 from __future__ import annotations
 
 import shlex
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from gitbaton.engine import advance, prepare
-from gitbaton.engine.closing import children_of
-from gitbaton.engine.context import Context, attempt_of_slug, require_outside, resolve_run
-from gitbaton.engine.holding import released
-from gitbaton.engine.membership import descriptor_of
+from gitbaton.engine.context import Context, attempt_of_slug, resolve_run
 from gitbaton.engine.parallel import side_by_side
-from gitbaton.engine.view import has_landed
-from gitbaton.errors import BatonError, Refused
+from gitbaton.errors import BatonError
 from gitbaton.evidence import slots
 from gitbaton.evidence.examine import printable
 from gitbaton.evidence.prepare import within
 from gitbaton.git import ancestry, checkout, refs, worktree
-from gitbaton.model import layout
 from gitbaton.model.action import Skipped
 from gitbaton.model.run import Attempt
-from gitbaton.rules.revise import resolved_by_receipt
-from gitbaton.store import queues, runs, transact
-
-_NAMED = 5
+from gitbaton.store import runs
 
 
 class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,12 +51,12 @@ def cleanup(
     run = resolve_run(ctx, run_name)
     loaded = runs.load(ctx.repo, run)
     if dry_run:
-        judged = _judged(ctx, loaded, include_integration)
+        found = judged(ctx, loaded, include_integration)
         pool = []
         if include_integration:
             pool = slots.remove_slots(ctx.repo, ctx.settings, dry_run=True)
-        paths = [a.worktree for a, reason in judged if reason is None] + [str(p) for p in pool]
-        skipped = tuple(Skipped(path=a.worktree, reason=why) for a, why in judged if why)
+        paths = [a.worktree for a, reason in found if reason is None] + [str(p) for p in pool]
+        skipped = tuple(Skipped(path=a.worktree, reason=why) for a, why in found if why)
         return WouldRemove(would_remove=tuple(paths), skipped=skipped)
     cleaned = _clean(ctx, loaded, include_integration)
     if include_integration:
@@ -91,19 +82,19 @@ def _clean(ctx: Context, loaded: runs.Loaded, include_integration: bool) -> Clea
 def _clean_alone(ctx: Context, loaded: runs.Loaded, include_integration: bool) -> Cleaned:
     kept: dict[str, str] = {}
     removed: list[Attempt] = []
-    for attempt, judged in _judged(ctx, loaded, include_integration):
-        reason = judged or _remove(ctx, attempt)
+    for attempt, why in judged(ctx, loaded, include_integration):
+        reason = why or _remove(ctx, attempt)
         if reason is None:
             removed.append(attempt)
         else:
             kept[attempt.worktree] = reason
     tips = ((each, refs.read(ctx.repo, each.branch)) for each in removed)
-    doomed = {a.branch: tip for a, tip in tips if tip and _is_kept(ctx, loaded, a, tip)}
+    doomed = {a.branch: tip for a, tip in tips if tip and is_kept(ctx, loaded, a, tip)}
     failed = refs.delete(ctx.repo, doomed, ours=True)
     kept |= {a.worktree: failed[a.branch].message for a in removed if a.branch in failed}
     gone = tuple(a.worktree for a in removed if a.worktree not in kept)
     for folder in {Path(path).parent for path in gone}:
-        _remove_if_empty(folder)
+        remove_if_empty(folder)
     return Cleaned(removed=gone, skipped=tuple(Skipped(path=p, reason=r) for p, r in kept.items()))
 
 
@@ -118,11 +109,11 @@ def _remove(ctx: Context, attempt: Attempt) -> str | None:
     return None
 
 
-def _judged(
+def judged(
     ctx: Context, loaded: runs.Loaded, include_integration: bool
 ) -> list[tuple[Attempt, str | None]]:
     """Each attempt that has a worktree, and why that has to stay (None: it may go)."""
-    attempts = list(_with_worktree(ctx, loaded))
+    attempts = list(with_worktree(ctx, loaded))
     reasons = side_by_side(attempts, lambda a: _reason(ctx, loaded, a, include_integration))
     return list(zip(attempts, reasons, strict=True))
 
@@ -135,7 +126,7 @@ def _reason(
     return reason or _dirt(ctx, loaded, attempt)
 
 
-def _with_worktree(ctx: Context, loaded: runs.Loaded) -> Iterator[Attempt]:
+def with_worktree(ctx: Context, loaded: runs.Loaded) -> Iterator[Attempt]:
     """The attempts made on this machine whose worktree is still there or still registered, or whose
     branch outlived it: a kill may come between the two."""
     root = ctx.attempts_dir(loaded.state.run.id)
@@ -150,7 +141,7 @@ def _with_worktree(ctx: Context, loaded: runs.Loaded) -> Iterator[Attempt]:
         if attempt is not None:
             path = Path(attempt.worktree)
             tip = None if attempt.state == "closed" else branches.get(attempt.branch)
-            left = tip is not None and _is_kept(ctx, loaded, attempt, tip)
+            left = tip is not None and is_kept(ctx, loaded, attempt, tip)
             if path.exists() or path in registered or left:
                 yield attempt
 
@@ -167,7 +158,7 @@ def _reason_to_keep(
     if attempt.state == "closed":
         return None  # it was returned: its branch stays, with whatever is on it
     tip = refs.read(ctx.repo, attempt.branch)
-    if tip is not None and not _is_kept(ctx, loaded, attempt, tip):
+    if tip is not None and not is_kept(ctx, loaded, attempt, tip):
         branch = advance.short(attempt.branch)
         drop = f"git worktree remove -f {shlex.quote(attempt.worktree)} && git branch -D {branch}"
         return f"{branch} has commits that are not integrated; to drop them: {drop}"
@@ -194,12 +185,12 @@ def _dirt(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> str | None:
         entries = checkout.differences(place)
     except BatonError:
         return None  # half removed or deleted by hand: `worktree.remove` finishes or refuses it
-    made = _made(ctx, loaded, attempt)
+    made = made_in(ctx, loaded, attempt)
     dirty = [path for letters, path in entries if letters != "??" or not within(path, made)]
     return f"not committed: {', '.join(map(printable, dirty[:3]))}" if dirty else None
 
 
-def _made(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> frozenset[str]:
+def made_in(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> frozenset[str]:
     """Paths in the worktree that setup, copy and checks made."""
     run = loaded.state.run.id
     return prepare.recorded_paths(ctx, run, attempt.id, prepare.PREPARED) | prepare.recorded_paths(
@@ -207,7 +198,7 @@ def _made(ctx: Context, loaded: runs.Loaded, attempt: Attempt) -> frozenset[str]
     )
 
 
-def _is_kept(ctx: Context, loaded: runs.Loaded, attempt: Attempt, tip: str) -> bool:
+def is_kept(ctx: Context, loaded: runs.Loaded, attempt: Attempt, tip: str) -> bool:
     """Whether the commits of the branch are integrated, or kept by the state as sealed; of what was
     returned to its queue, somebody else may want them."""
     if attempt.state != "closed" and attempt.sealed is not None and attempt.sealed.commit == tip:
@@ -215,153 +206,8 @@ def _is_kept(ctx: Context, loaded: runs.Loaded, attempt: Attempt, tip: str) -> b
     return ancestry.is_ancestor(ctx.repo, tip, loaded.state.run.tip)
 
 
-def _remove_if_empty(folder: Path) -> None:
+def remove_if_empty(folder: Path) -> None:
     try:
         folder.rmdir()
     except OSError:
         return
-
-
-# --- deleting a run ----------------------------------------------------------------------------
-
-
-class Deleted(msgspec.Struct, frozen=True, kw_only=True):
-    """Refs that are gone, or would be."""
-
-    run: str
-    dry_run: bool
-    removed: tuple[str, ...] = ()
-    would_remove: tuple[str, ...] = ()
-
-
-def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False) -> Deleted:
-    """Remove all refs of a landed run. Repeating it after a kill finishes it; the state goes last.
-
-    Raises `Refused` for a run that has not landed, or whose worktrees hold what would be lost,
-    unless forced.
-    """
-    require_outside(ctx, "deleting a run")
-    resolve_run(ctx, run)
-    loaded = runs.load(ctx.repo, run)
-    _require_not_checked_out(ctx, loaded)
-    if not force:
-        _require_landed(ctx, loaded)
-        _require_nothing_below(ctx, run)
-        for attempt, reason in _judged(ctx, loaded, include_integration=True):
-            if reason is None:
-                continue
-            raise Refused(
-                "work-left",
-                f"{attempt.worktree} stays: {reason}",
-                f"`git baton cleanup {run}` shows all of them; --force deletes the run anyway",
-            )
-    branches = refs.list_refs(ctx.repo, ctx.attempt_branches(run))
-    if not force:
-        _require_returned_work_elsewhere(ctx, loaded, branches)
-    branch = loaded.state.run.branch
-    if (tip := refs.read(ctx.repo, branch)) is not None:
-        branches[branch] = tip
-    doomed = [layout.notes_ref(run), *branches, layout.run_ref(run)]
-    if dry_run:
-        return Deleted(run=run, dry_run=True, would_remove=tuple(doomed))
-    with ctx.run_lock(run, "cleanup"):
-        for attempt in list(_with_worktree(ctx, loaded)):
-            only_made = bool(_made(ctx, loaded, attempt))
-            worktree.remove(ctx.repo, Path(attempt.worktree), force=force or only_made)
-            _remove_if_empty(Path(attempt.worktree).parent)
-    _let_go(ctx, loaded)
-    for error in refs.delete(ctx.repo, branches, ours=True).values():
-        raise error
-    transact.delete(ctx.repo, run)
-    ctx.seen.pop(run, None)
-    shutil.rmtree(ctx.attempts_dir(run), ignore_errors=True)
-    if not runs.list_runs(ctx.repo):
-        slots.remove_slots(ctx.repo, ctx.settings)
-    if loaded.state.live.resolved:
-        ctx.warn(f"what {run} integrated can no longer be audited: its record was in the state")
-        _tell_what_stays_fixed(ctx, loaded)
-    return Deleted(run=run, dry_run=False, removed=tuple(doomed))
-
-
-def _let_go(ctx: Context, loaded: runs.Loaded) -> None:
-    """What the run holds of its queue is free again."""
-    record = loaded.state.run
-    descriptor = descriptor_of(record)
-    if descriptor is None or refs.read(ctx.repo, queues.queue_ref(descriptor.queue)) is None:
-        return
-
-    def step(queue: queues.Queue) -> tuple[queues.Changes, queues.QueueEvent] | None:
-        stamp = ctx.clock.now().stamp
-        held = {
-            item.id: released(item, stamp)
-            for item in queue.items.values()
-            if item.claimed_by is not None and item.claimed_by.run == record.id
-        }
-        message = f"{record.id} is deleted"
-        event = queues.QueueEvent(event="release", message=message, run=record.id)
-        return (held, event) if held else None
-
-    queues.transact(ctx.repo, descriptor.queue, step, ctx.clock)
-
-
-def _tell_what_stays_fixed(ctx: Context, loaded: runs.Loaded) -> None:
-    """Items that are fixed in the queue, and perhaps nowhere else: work may also have gone to its
-    base by ways that ancestry does not tell, such as a squash."""
-    descriptor = descriptor_of(loaded.state.run)
-    if descriptor is None or has_landed(ctx, loaded.state.run):
-        return
-    items = sorted(resolved_by_receipt(loaded.state))
-    more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
-    ctx.warn(
-        f"{', '.join(items[:_NAMED])}{more} stay fixed in queue {descriptor.queue}, and had not "
-        "landed; if they are not, `git baton queue set ITEM --state open`"
-    )
-
-
-def _require_nothing_below(ctx: Context, run: str) -> None:
-    """No batch below an attempt is open: it starts from that attempt's branch, and lands there."""
-    below = [child.run for child in children_of(ctx, run) if child.closeout is None]
-    if below:
-        raise Refused(
-            "batches-below",
-            f"below {run} there is still open: {', '.join(below)}",
-            f"end or delete that first; --force deletes {run} and leaves it without a base",
-        )
-
-
-def _require_returned_work_elsewhere(
-    ctx: Context, loaded: runs.Loaded, branches: Mapping[str, str]
-) -> None:
-    """The branches of what was returned to its queue hold nothing that is nowhere else."""
-    for ref, tip in branches.items():
-        attempt = loaded.attempt(attempt_of_slug(ref.rpartition("/")[2]))
-        if attempt and attempt.state == "closed" and not _is_kept(ctx, loaded, attempt, tip):
-            raise Refused(
-                "work-left",
-                f"{advance.short(ref)} has commits that are not integrated: {attempt.id} was "
-                "returned",
-                "--force deletes the run and them",
-            )
-
-
-def _require_not_checked_out(ctx: Context, loaded: runs.Loaded) -> None:
-    branch = loaded.state.run.branch
-    where = worktree.checked_out_at(ctx.repo, branch)
-    if where is not None:
-        raise Refused(
-            "integration-checked-out",
-            f"{advance.short(branch)} is checked out in {where}",
-            "check out another branch there",
-        )
-
-
-def _require_landed(ctx: Context, loaded: runs.Loaded) -> None:
-    """The integrated work is part of the base branch or of where it was landed."""
-    record = loaded.state.run
-    if has_landed(ctx, record):
-        return
-    raise Refused(
-        "not-landed",
-        f"{record.id} has not landed on {advance.short(record.base.ref)}",
-        f"`git baton land {record.id}`, or --force to delete it all the same",
-    )

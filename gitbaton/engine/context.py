@@ -15,7 +15,8 @@ from gitbaton.clock import Clock, SystemClock
 from gitbaton.config import Settings, settings
 from gitbaton.errors import BatonError, NotFound, Refused, UsageError
 from gitbaton.git import ancestry, process, refs
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 from gitbaton.lock import Lock
 from gitbaton.model import layout
 from gitbaton.model.ids import AttemptId, decode_key, encode_key, is_run_id, parse_attempt, run_id

@@ -20,9 +20,9 @@ import msgspec
 from gitbaton.engine.context import Context
 from gitbaton.errors import Refused, UsageError
 from gitbaton.evidence import guard
-from gitbaton.evidence.guard import Refusal, Update
 from gitbaton.git import objects
 from gitbaton.git.remote import remotes
+from gitbaton.model.push import Refusal, Update
 
 _ACTIVE = 0.02
 """Seconds of processor time in one second of a process that does something."""

@@ -2,8 +2,7 @@
 
 Ordinary commits on ordinary branches cost one look at their messages. What is on the branch of a
 run, what is new on a protected branch, and whatever says that git-baton made it, must be covered by
-the state of a run that is here or comes with the same push. On a server, which protects no refs
-outside ``refs/heads`` by itself, states and notes may only grow.
+the state of a run that is here or comes with the same push.
 """
 
 from __future__ import annotations
@@ -11,12 +10,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import NamedTuple
-
-import msgspec
 
 from gitbaton.config import Settings
 from gitbaton.errors import BatonError
+from gitbaton.evidence import records
 from gitbaton.evidence.at_hand import States, named_run, refs_of
 from gitbaton.evidence.covered import Coverage
 from gitbaton.git import ancestry, history, objects, refs
@@ -25,35 +22,16 @@ from gitbaton.git.repo import Repository
 from gitbaton.model import layout
 from gitbaton.model.audit import Problem
 from gitbaton.model.ids import is_run_id
+from gitbaton.model.push import Refusal, Update
 from gitbaton.rules.globs import glob_match
-from gitbaton.store import queues, runs
+from gitbaton.store import runs
 
-OWN = ("refs/baton/", "refs/notes/baton/")
-"""What only git-baton writes, and what a server keeps from being rewritten."""
 _BRANCHES = "refs/heads/"
 _HELP = (
     "land it from a run, or have an allowed signer sign it by ssh (gpg.format ssh): "
     "git commit --amend -S"
 )
 _FIRST = "what was there before any run is pushed before baton.protect is set, or with --no-verify"
-
-
-class Update(NamedTuple):
-    """One ref that is to be moved; None is absence."""
-
-    ref: str
-    old: str | None
-    new: str | None
-
-
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """Why an update is refused: because of ``commit``, or as such (None); and what helps."""
-
-    ref: str
-    commit: str | None
-    code: str
-    reason: str
-    hint: str = ""
 
 
 def judge(
@@ -106,9 +84,9 @@ class _Guard:
         for update in updates:
             run = self._run_of(update.ref)
             protected = matches(update.ref, self.settings.protect)
-            if update.ref.startswith(OWN):
+            if update.ref.startswith(records.OWN):
                 if self.quarantined:
-                    yield from self._own(update)
+                    yield from records.judge(self.repo, self.states, update)
             elif update.new is None:
                 continue
             elif run is not None or protected:
@@ -134,62 +112,6 @@ class _Guard:
             yield from self._integration(update, tip, run)
         if protected:
             yield from self._protected(update, tip)
-
-    # --- states and notes ----------------------------------------------------------------------
-
-    def _own(self, update: Update) -> Iterator[Refusal]:
-        """On a server: they are not deleted and not rewritten, and states can be read."""
-        if update.new is None:
-            yield Refusal(
-                ref=update.ref,
-                commit=None,
-                code="evidence-deleted",
-                reason="it holds evidence, and is not deleted by a push",
-                hint="who runs the server can: git update-ref -d " + shlex.quote(update.ref),
-            )
-            return
-        if update.old is not None and not self._descends(update.new, update.old):
-            yield Refusal(
-                ref=update.ref,
-                commit=update.new,
-                code="evidence-rewritten",
-                reason=f"it does not go on from {update.old[:12]} by first parents",
-                hint="fetch what is there, and go on from that",
-            )
-            return
-        state = self._unreadable(update)
-        if state is not None and state.code != "newer-schema":
-            yield Refusal(
-                ref=update.ref,
-                commit=update.new,
-                code=state.code,
-                reason=state.message,
-                hint="see `git baton doctor` where it comes from",
-            )
-
-    def _unreadable(self, update: Update) -> BatonError | None:
-        """Why what arrives is no state of that run, or no queue; None for anything else."""
-        kind, between, name = update.ref.removeprefix("refs/baton/").partition("/")
-        if not between or kind not in ("runs", "queues") or update.new is None:
-            return None
-        if not is_run_id(name):
-            code = "bad-run-id" if kind == "runs" else "bad-queue-name"
-            return BatonError(code, f"that can be the name of no {kind[:-1]}")
-        try:
-            if kind == "queues":
-                queues.load(self.repo, name, update.new)
-        except BatonError as error:
-            return error
-        state = self.states.loaded(name) if kind == "runs" else None
-        return state if isinstance(state, BatonError) else None
-
-    def _descends(self, new: str, old: str) -> bool:
-        """By first parents only: a rewritten chain may name the old tip as a further parent."""
-        try:
-            chain = ancestry.first_parent_chain(self.repo, new, None)
-            return any(commit.oid == old for commit in chain)
-        except BatonError:
-            return False
 
     # --- the branch of a run -------------------------------------------------------------------
 
@@ -326,7 +248,7 @@ class _Guard:
         """Only commits that say that git-baton made them are looked at."""
         known_refs: list[str] = []
         if self.quarantined:
-            others = [f"--exclude={prefix}*" for prefix in (*OWN, layout.TRACKED)]
+            others = [f"--exclude={prefix}*" for prefix in (*records.OWN, layout.TRACKED)]
             known_refs = [*others, "--all"]
         elif self.remote:
             known_refs = [f"--remotes={self.remote}"]

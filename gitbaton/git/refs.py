@@ -20,7 +20,8 @@ import pygit2
 
 from gitbaton.errors import BatonError, Busy, Conflict, Refused, RepositoryError
 from gitbaton.git import process
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 
 PATIENCE = 4.0
 """Seconds that `cas` waits for somebody else's lock."""

@@ -1,4 +1,4 @@
-"""Finding and opening the repository, and refusing in one line what cannot be served.
+"""The repository: where its parts lie, its settings, and what of it cannot be served.
 
 One `Repository` stands for the place a verb was called in. libgit2 handles are not safe for
 writing from several threads, so each thread gets its own, opened at first use.
@@ -9,16 +9,14 @@ from __future__ import annotations
 import functools
 import os
 import re
-import shlex
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pygit2
 from pygit2.enums import ConfigLevel, RepositoryOpenFlag
 
 from gitbaton.errors import RepositoryError
-from gitbaton.git import process
+from gitbaton.git import command_config, process
 
 _LEVELS = {
     ConfigLevel.PROGRAMDATA: "system",
@@ -29,13 +27,10 @@ _LEVELS = {
     ConfigLevel.WORKTREE: "worktree",
     ConfigLevel.APP: "command",
 }
-_QUOTED = r"'(?:[^']|'\\['!]')*'"
-_PARAMETER = re.compile(rf"(?P<key>{_QUOTED})(?P<equals>=(?P<value>{_QUOTED})?)?")
 _CHANGING_ATTRIBUTE = re.compile(
     r"^[ \t]*[^#\s].*[ \t][-!]?(filter|merge|text|crlf|eol|ident|binary|working-tree-encoding)\b",
     re.MULTILINE,
 )
-_OID_DIGITS = frozenset("0123456789abcdef")
 _CRUD = " \t\n.,:;<>\"\\'"
 
 
@@ -170,7 +165,7 @@ class Repository:
                     found.append((entry.name, value, _LEVELS[ConfigLevel(entry.level)]))
         except (pygit2.GitError, UnicodeDecodeError) as error:
             raise RepositoryError("bad-config", str(error), "correct the configuration") from error
-        return found + [(name, value, "command") for name, value in _command_config()]
+        return found + [(name, value, "command") for name, value in command_config.settings()]
 
     def forget_config(self) -> None:
         """Read the settings anew when they are asked for: some were written."""
@@ -179,7 +174,7 @@ class Repository:
 
     def config_get(self, key: str) -> str | None:
         """The value of ``key`` that wins, or None."""
-        key = _canonical(key)
+        key = command_config.canonical(key)
         values = self.config_all(key).get(key)
         return values[-1][0] if values else None
 
@@ -230,35 +225,6 @@ class Repository:
         return clean_name(name), clean_name(email)
 
 
-def open_repository(start: Path | None = None) -> Repository:
-    """The repository that ``start`` lies in, or that git's own variables and the directory name.
-
-    With ``start`` those variables are not looked at. Raises `RepositoryError` for whatever
-    cannot be served, before anything was written.
-    """
-    pygit2.settings.enable_fsync_gitdir(process.fsync_enabled())
-    flags = RepositoryOpenFlag.DEFAULT
-    where = str(start) if start else "."
-    if start is None:
-        flags = RepositoryOpenFlag.FROM_ENV
-        if os.environ.get("GIT_DIR"):
-            where = os.environ["GIT_DIR"]
-            flags |= RepositoryOpenFlag.NO_SEARCH
-    try:
-        located = _open(where, flags)
-    except (pygit2.GitError, OSError) as error:
-        raise _diagnosis(where, error) from error
-    git_dir = Path(located.path)
-    head = git_dir / "HEAD"
-    try:
-        text = head.read_text(errors="surrogateescape").strip()
-    except OSError as error:
-        raise _corrupt(str(error)) from error
-    if not text.startswith("ref:") and not (len(text) == 40 and _OID_DIGITS.issuperset(text)):
-        raise _corrupt(f"{head} does not name a commit or a branch")
-    return Repository(git_dir, Path(located.workdir) if located.workdir else None)
-
-
 def common_dir_of(git_dir: Path) -> Path:
     """The directory that all worktrees share, given that of one of them."""
     try:
@@ -279,116 +245,3 @@ def _content(path: Path) -> str:
 def clean_name(text: str) -> str:
     """A name or an address without what git does not allow in one."""
     return "".join(char for char in text if char not in "<>\n\0").strip(_CRUD)
-
-
-def _open(where: str, flags: RepositoryOpenFlag) -> pygit2.Repository:
-    """Open, also where ``git -c safe.directory=...`` permits it: libgit2 sees no such setting."""
-    try:
-        return pygit2.Repository(where, flags)
-    except pygit2.GitError:
-        found = _foreign_directory(where)
-        if found is None or not _command_allows(found):
-            raise
-    pygit2.settings.owner_validation = False
-    return pygit2.Repository(where, flags)
-
-
-def _command_allows(directory: Path) -> bool:
-    allowed = False
-    for name, value in _command_config():
-        if name == "safe.directory":
-            allowed = bool(value) and (allowed or value in ("*", str(directory)))
-    return allowed
-
-
-def _foreign_directory(where: str) -> Path | None:
-    """The directory of the repository at ``where`` that belongs to somebody else, if one does."""
-    git_dir = pygit2.discover_repository(where)
-    if git_dir is None:
-        return None
-    top = Path(git_dir)
-    top = top.parent if top.name == ".git" else top
-    owners = {os.geteuid()}
-    if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdigit():
-        owners.add(int(os.environ["SUDO_UID"]))
-    foreign = any(Path(p).stat().st_uid not in owners for p in (top, git_dir))
-    return top if foreign else None
-
-
-def _diagnosis(where: str, error: Exception) -> RepositoryError:
-    """Why libgit2 would not open: looked up in the repository, not in the message."""
-    try:
-        git_dir = pygit2.discover_repository(where)
-    except (KeyError, pygit2.GitError, OSError):
-        git_dir = None
-    if git_dir is None:
-        return RepositoryError(
-            "no-repository",
-            f"no git repository at or above {Path(where).absolute()}",
-            "go to one, or name it: git -C DIR baton ...",
-        )
-    foreign = _foreign_directory(where)
-    if foreign is not None:
-        return RepositoryError(
-            "unsafe-ownership",
-            f"the repository at {foreign} belongs to another user",
-            "if you trust it: git config --global --add safe.directory "
-            + shlex.quote(str(foreign)),
-        )
-    try:
-        config = pygit2.Config(str(common_dir_of(Path(git_dir)) / "config"))
-        extensions = {
-            str(e.name).removeprefix("extensions."): e.value
-            for e in config
-            if e.name and e.name.startswith("extensions.")
-        }
-    except (pygit2.GitError, OSError):
-        return _corrupt(str(error))
-    if str(extensions.get("objectformat", "sha1")).lower() != "sha1":
-        return RepositoryError(
-            "unsupported-object-format",
-            f"repositories with {extensions['objectformat']} object ids are not supported",
-        )
-    if str(extensions.get("refstorage", "files")).lower() != "files":
-        return RepositoryError(
-            "unsupported-ref-format",
-            f"repositories with {extensions['refstorage']} refs are not supported",
-            "run: git refs migrate --ref-format=files",
-        )
-    if extensions:
-        return RepositoryError(
-            "unknown-extension",
-            f"the repository uses an extension that is not supported: {', '.join(extensions)}",
-        )
-    return _corrupt(str(error))
-
-
-def _corrupt(detail: str) -> RepositoryError:
-    return RepositoryError("corrupt-repository", f"the repository is damaged: {detail}", "git fsck")
-
-
-def _command_config() -> Iterator[tuple[str, str]]:
-    """Settings of ``git -c`` and of GIT_CONFIG_COUNT: libgit2 does not read these."""
-    count = os.environ.get("GIT_CONFIG_COUNT", "")
-    for number in range(int(count) if count.isdigit() else 0):
-        key = os.environ.get(f"GIT_CONFIG_KEY_{number}")
-        if key:
-            yield _canonical(key), os.environ.get(f"GIT_CONFIG_VALUE_{number}", "")
-    for found in _PARAMETER.finditer(os.environ.get("GIT_CONFIG_PARAMETERS", "")):
-        key, value = _unquoted(found["key"]), found["value"]
-        if found["equals"] is None:  # before git 2.31 the whole setting was one quoted word
-            key, _, value = key.partition("=")
-            yield _canonical(key), value
-        else:
-            yield _canonical(key), "true" if value is None else _unquoted(value)
-
-
-def _unquoted(word: str) -> str:
-    return word[1:-1].replace("'\\''", "'").replace("'\\!'", "!")
-
-
-def _canonical(key: str) -> str:
-    """Section and variable in lower case, the subsection as it is."""
-    section, dot, rest = key.partition(".")
-    subsection, dot2, variable = rest.rpartition(".")
-    return f"{section.lower()}{dot}{subsection}{dot2}{variable.lower()}"

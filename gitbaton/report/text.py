@@ -28,7 +28,8 @@ from gitbaton.report import style
 from gitbaton.report.lines import clean, duration, facts, plural, table, wrapped
 
 if TYPE_CHECKING:
-    from gitbaton.engine.cleanup import Cleaned, Deleted, WouldRemove
+    from gitbaton.engine.cleanup import Cleaned, WouldRemove
+    from gitbaton.engine.delete import Deleted
     from gitbaton.engine.doctor import Report
     from gitbaton.engine.lease import Held
     from gitbaton.engine.planview import PlanView, TaskFlip, TicketView

@@ -19,7 +19,8 @@ from gitbaton.clock import Moment
 from gitbaton.config import Settings
 from gitbaton.evidence import seal
 from gitbaton.evidence.examine import Examined, examine
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 from gitbaton.model import codec
 from gitbaton.model.packet import Packet
 from gitbaton.model.run import Attempt, Lease, Sealed

@@ -17,7 +17,8 @@ from gitbaton.evidence import statement
 from gitbaton.evidence.covered import Claim, Coverage, Policy
 from gitbaton.evidence.recompute import Recomputer
 from gitbaton.git import objects
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 from gitbaton.model import codec, layout
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.run import Attempt

@@ -17,7 +17,8 @@ from gitbaton.evidence.audit import Place, audit_run
 from gitbaton.evidence.covered import Policy
 from gitbaton.evidence.recompute import Recomputer
 from gitbaton.git import objects, refs
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 from gitbaton.model import layout
 from gitbaton.model.audit import RunAudit
 from gitbaton.store import runs

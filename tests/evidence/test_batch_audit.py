@@ -21,7 +21,8 @@ from gitbaton.evidence.covered import Policy
 from gitbaton.evidence.queued import Line
 from gitbaton.evidence.recompute import Recomputer
 from gitbaton.git import objects, refs
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 from gitbaton.model import layout
 from gitbaton.model.action import ActionBatch, Dispatch
 from gitbaton.model.audit import RunAudit

@@ -9,7 +9,8 @@ import pytest
 from gitbaton.config import Settings
 from gitbaton.errors import BatonError
 from gitbaton.evidence.prepare import prepare_worktree, within, worktree_root
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 
 from .conftest import Work, git
 

@@ -12,7 +12,8 @@ from gitbaton.errors import RepositoryError
 from gitbaton.evidence.recompute import Recomputer
 from gitbaton.git import merge, objects
 from gitbaton.git.merge import Asked
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 
 from .conftest import git
 

@@ -18,7 +18,8 @@ from gitbaton.errors import BatonError, Refused
 from gitbaton.evidence import signature as signatures
 from gitbaton.evidence.signature import Signer, Signers
 from gitbaton.git import signing
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 
 from .conftest import NOON, Work, git
 from .test_seal import judged

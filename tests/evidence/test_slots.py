@@ -12,7 +12,8 @@ import pytest
 from gitbaton.config import Settings
 from gitbaton.errors import BatonError
 from gitbaton.evidence.slots import remove_slots, verification_worktree
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 
 from .conftest import Work, git
 

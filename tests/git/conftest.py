@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import pytest
 
 from gitbaton.errors import RepositoryError
 from gitbaton.git import checkout, merge, objects, worktree
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 
 from .shell import commit, git, write
 

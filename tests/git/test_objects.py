@@ -11,7 +11,8 @@ import pytest
 from gitbaton.errors import RepositoryError
 from gitbaton.git import ancestry, durable, objects, odb
 from gitbaton.git.odb import EXECUTABLE, FILE, SYMLINK
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 
 from .shell import commit, git, write
 

@@ -13,7 +13,8 @@ import pytest
 
 from gitbaton.errors import Busy, Conflict, Refused, RepositoryError
 from gitbaton.git import ancestry, refs
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 
 from .shell import commit, git
 
@@ -24,7 +25,7 @@ import sys
 from pathlib import Path
 from gitbaton.errors import BatonError
 from gitbaton.git import refs
-from gitbaton.git.repo import open_repository
+from gitbaton.git.opening import open_repository
 path, target, rounds = sys.argv[1:]
 repo = open_repository(Path(path))
 won = []
@@ -61,7 +62,7 @@ from datetime import datetime, UTC
 from pathlib import Path
 from gitbaton.errors import BatonError
 from gitbaton.git import objects, refs
-from gitbaton.git.repo import open_repository
+from gitbaton.git.opening import open_repository
 path, name, count = sys.argv[1:]
 repo = open_repository(Path(path))
 for n in range(int(count)):

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import RepositoryError
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 
 from .shell import commit, git
 
@@ -168,7 +169,7 @@ def test_settings_of_all_levels(
 
 def test_the_parser_agrees_with_git(repo_dir: Path) -> None:
     """What `git -c` exports is read back as git reads it."""
-    script = "import sys; from gitbaton.git.repo import open_repository as o; r = o();"
+    script = "import sys; from gitbaton.git.opening import open_repository as o; r = o();"
     script += "sys.stdout.write(repr([r.config_get(k) for k in sys.argv[1:]]))"
     git(repo_dir, "config", "alias.ask", f'!f() {{ {sys.executable} -c "$SCRIPT" "$@"; }}; f')
     value = "a'b !\"$c = d"

@@ -12,7 +12,8 @@ import pytest
 
 from gitbaton.errors import BatonError
 from gitbaton.git import objects, signing
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 
 from .shell import git
 

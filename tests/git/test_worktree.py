@@ -14,7 +14,8 @@ import pytest
 
 from gitbaton.errors import Refused, RepositoryError
 from gitbaton.git import checkout, refs, worktree
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 
 from .shell import commit, git, write
 
@@ -291,7 +292,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from gitbaton.git import worktree
-from gitbaton.git.repo import open_repository
+from gitbaton.git.opening import open_repository
 worktree.add(open_repository(Path(sys.argv[1])), Path(sys.argv[2]), sys.argv[3], sys.argv[4])
 """
 

@@ -372,7 +372,7 @@ def test_audit_of_an_item_that_was_never_taken(project: Project, server: Server)
 
 
 def _repository(project: Project):  # type: ignore[no-untyped-def]
-    from gitbaton.git.repo import open_repository
+    from gitbaton.git.opening import open_repository
 
     return open_repository(project.top)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gitbaton.git import process, worktree
-from gitbaton.git.repo import open_repository
+from gitbaton.git.opening import open_repository
 from gitbaton.lock import Lock
 
 from .batches import QUEUE, add, open_root

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gitbaton.git import objects
-from gitbaton.git.repo import open_repository
+from gitbaton.git.opening import open_repository
 from gitbaton.model import codec, layout
 from gitbaton.store import runs
 

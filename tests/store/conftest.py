@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 from gitbaton.store import runs, transact
 
 from .sample import EVENT, FixedClock, state_of

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import BatonError
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 from gitbaton.model import layout
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.run import Event, RunState, Sealed

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from gitbaton.errors import Conflict, NotFound, Refused, RepositoryError, UsageError
 from gitbaton.git import refs
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 from gitbaton.model.queue import Claim, Item
 from gitbaton.store import queues, shards
 from gitbaton.store.queues import QueueEvent
@@ -422,7 +423,7 @@ import os, signal, sys
 from pathlib import Path
 from gitbaton.clock import SystemClock
 from gitbaton.git import refs
-from gitbaton.git.repo import open_repository
+from gitbaton.git.opening import open_repository
 from gitbaton.model.queue import Item
 from gitbaton.store import queues
 

@@ -13,7 +13,8 @@ import pytest
 
 from gitbaton.errors import Conflict, NotFound, Refused, RepositoryError
 from gitbaton.git import objects, refs
-from gitbaton.git.repo import Repository, open_repository
+from gitbaton.git.opening import open_repository
+from gitbaton.git.repo import Repository
 from gitbaton.model import layout
 from gitbaton.model.ids import AttemptId
 from gitbaton.model.run import Event, Prepare, RunState
@@ -383,7 +384,7 @@ _DIES = """
 import os, signal, sys
 from pathlib import Path
 from gitbaton.git import refs
-from gitbaton.git.repo import open_repository
+from gitbaton.git.opening import open_repository
 from gitbaton.store import transact
 from store.sample import FixedClock
 from store.test_transact import RUN, count_up
