@@ -91,10 +91,11 @@ def _loose(repo: Repository, oid: str) -> tuple[int, bytes] | None:
     """An object that has a file of its own. libgit2 1.9 never returns from reading one that was cut
     off, as a crash may leave it (libgit2 issue 7342)."""
     for folder in dict.fromkeys((repo.objects_dir, f"{repo.common_dir}/objects")):
-        if oid[:2] not in _fan_out(folder):
+        place = f"{folder}/{oid[:2]}"
+        if oid[2:] not in _names_in(place):
             continue
         try:
-            with open(f"{folder}/{oid[:2]}/{oid[2:]}", "rb") as file:
+            with open(f"{place}/{oid[2:]}", "rb") as file:
                 data = zlib.decompress(file.read())
         except FileNotFoundError:
             continue
@@ -108,8 +109,8 @@ def _loose(repo: Repository, oid: str) -> tuple[int, bytes] | None:
 
 
 @cache
-def _fan_out(folder: str) -> frozenset[str]:
-    """The directories of loose objects, as they were when somebody first asked: what has been
+def _names_in(folder: str) -> frozenset[str]:
+    """The loose objects in a directory, as they were when somebody first asked: what has been
     written since then was not cut off."""
     try:
         return frozenset(os.listdir(folder))

@@ -57,7 +57,7 @@ _ENTRY = re.compile(rb"((\d+) ([^\0]+)\0.{20})", re.DOTALL)
 _MODES = frozenset((b"100644", b"100755", b"120000", b"160000", b"40000"))
 """All that git writes today; it shows others, such as 100664 in very old trees, as one of these."""
 
-_MOST = 1 << 18  # lines that are remembered
+_MOST = 1 << 16  # lines that are remembered
 
 
 class Remade:
