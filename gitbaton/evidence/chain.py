@@ -49,12 +49,18 @@ class Chain:
     """The state commits of a run, oldest first, and what is wrong with them. ``receipts`` are the
     blobs of all receipts that were ever recorded."""
 
-    def __init__(self, run: str, links: Sequence[Link]) -> None:
+    def __init__(self, run: str) -> None:
         self.run = run
-        self.links = links
-        self.place: Mapping[str, int] = {link.oid: at for at, link in enumerate(links)}
+        self.links: list[Link] = []
+        self.place: dict[str, int] = {}
         self.problems: list[Problem] = []
         self.receipts: set[str] = set()
+
+    def add(self, oid: str, parents: Sequence[str], message: str) -> Link:
+        link = Link(oid, tuple(parents[1:]), *trailers.parse(message))
+        self.place[oid] = len(self.links)
+        self.links.append(link)
+        return link
 
     @property
     def tip(self) -> str:
@@ -68,13 +74,13 @@ def spot(commit: str, path: str = "", field: str = "") -> str:
 
 def read(repo: Repository, run: str, tip: str) -> Chain:
     """The chain that ends at the state commit ``tip``, judged."""
+    chain = Chain(run)
+    judge = _Judge(repo, chain)
     try:
-        walked = walk(repo, tip)
+        for walked in walk(repo, tip):
+            judge.judge(walked)
     except RepositoryError as error:
         return _damaged(repo, run, tip, error)
-    links = [Link(w.oid, w.parents[1:], *trailers.parse(w.message)) for w in walked]
-    chain = Chain(run, links)
-    _Judge(repo, chain).judge(walked)
     return chain
 
 
@@ -86,9 +92,9 @@ def _damaged(repo: Repository, run: str, tip: str, error: RepositoryError) -> Ch
         at = tip
     except RepositoryError as found:
         at, error = (infos[-1].parents[0] if infos else tip), found
-    infos.reverse()
-    links = [Link(i.oid, i.parents[1:], *trailers.parse(i.message)) for i in infos]
-    chain = Chain(run, links)
+    chain = Chain(run)
+    for info in reversed(infos):
+        chain.add(info.oid, info.parents, info.message)
     chain.problems.append(Problem(code=error.code, where=at, message=error.message))
     return chain
 
@@ -111,6 +117,8 @@ class _Judge:
     def __init__(self, repo: Repository, chain: Chain) -> None:
         self.repo = repo
         self.chain = chain
+        self.before: steps.View | None = None
+        """The state before, if it could be read."""
         self.nonces: set[str] = set()
         self.kept: set[str] = set()
         """Commits that the chain keeps from pruning, and the run's base."""
@@ -122,29 +130,29 @@ class _Judge:
         self.attempts: dict[bytes, Attempt] = {}
         """Those of the last ``live.json``, by their JSON: most are the same in the next."""
 
-    def judge(self, walked: Sequence[Walked]) -> None:
-        before: steps.View | None = None
-        for each, link in zip(walked, self.chain.links, strict=True):
-            old: dict[str, str | None] = {}
-            for path, was, now in each.changes:
-                old[path] = was and was[0]
-                if now is None:
-                    self.files.pop(path, None)
-                else:
-                    self.files[path] = now[0]
-            try:
-                objects.tree_of(self.repo, each.oid)  # git log does not look at its digest
-                self._intend(old)
-                after = self._view()
-                if before is not None:
-                    before = before._replace(archived=partial(self._archived, old))
-                self._step(link, each, before, after, list(old))
-            except RepositoryError as error:
-                path, field = (str(error.payload.get(key, "")) for key in ("path", "field"))
-                self._report(link, error.code, path, field, error.message)
-                before = None
+    def judge(self, walked: Walked) -> None:
+        """Go on by one commit."""
+        link = self.chain.add(walked.oid, walked.parents, walked.message)
+        old: dict[str, str | None] = {}
+        for path, was, now in walked.changes:
+            old[path] = was and was[0]
+            if now is None:
+                self.files.pop(path, None)
             else:
-                before = after
+                self.files[path] = now[0]
+        before, self.before = self.before, None
+        try:
+            objects.tree_of(self.repo, walked.oid)  # git log does not look at its digest
+            self._intend(old)
+            after = self._view()
+            if before is not None:
+                before = before._replace(archived=partial(self._archived, old))
+            self._step(link, walked, before, after, list(old))
+        except RepositoryError as error:
+            path, field = (str(error.payload.get(key, "")) for key in ("path", "field"))
+            self._report(link, error.code, path, field, error.message)
+        else:
+            self.before = after
 
     def _step(
         self,

@@ -35,7 +35,7 @@ class Walked(NamedTuple):
     directories: tuple[Change, ...]
 
 
-def walk(repo: Repository, tip: str) -> list[Walked]:
+def walk(repo: Repository, tip: str) -> Iterator[Walked]:
     """The first-parent chain that ends at ``tip``, oldest first, as the objects themselves tell it.
 
     Raises `RepositoryError` if a commit or a tree of it cannot be read.
@@ -43,7 +43,7 @@ def walk(repo: Repository, tip: str) -> list[Walked]:
     return _log(repo, "--first-parent", "--reverse", tip)
 
 
-def between(repo: Repository, base: str, tip: str) -> list[Walked]:
+def between(repo: Repository, base: str, tip: str) -> Iterator[Walked]:
     """What ``tip`` has in its history and ``base`` has not, with ``directories``."""
     return _log(repo, "-t", tip, f"^{base}")
 
@@ -58,11 +58,10 @@ def require_digests(repo: Repository, walked: Walked, trees: Remade) -> None:
     trees.require(before, walked.tree, walked.changes, walked.directories)
 
 
-def _log(repo: Repository, *args: str) -> list[Walked]:
+def _log(repo: Repository, *args: str) -> Iterator[Walked]:
     settings = [word for setting in _EXACT for word in ("-c", setting)]
     command = [*settings, f"--git-dir={repo.common_dir}", *_LOG, *_SHAPE, *args, "--"]
-    told = process.git(command, repo.common_dir, env=repo.object_environment)
-    return list(_parsed(iter(told.out.decode(errors="surrogateescape").split("\0"))))
+    return _parsed(process.words(command, repo.common_dir, env=repo.object_environment))
 
 
 def _parsed(words: Iterator[str]) -> Iterator[Walked]:

@@ -17,6 +17,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
 from gitbaton.errors import RepositoryError
@@ -58,6 +59,7 @@ _FIXED = {
 
 _UNWRITTEN = re.compile(r"(unable|failed|could not|cannot) (to )?(write|create|checkout|append)")
 _LEAST = 1 << 20  # bytes free
+_CHUNK = 1 << 16  # bytes
 
 _durability = {"fsync": True}
 
@@ -111,10 +113,7 @@ def git(
     if durable and _durability["fsync"]:
         command += ["-c", "core.fsync=all"]
     command += args
-    environment = clean_environment(_FIXED)
-    environment.update((n, os.environ[n]) for n in COMMAND_CONFIG if n in os.environ)
-    if env:
-        environment.update(env)
+    environment = _environment(env)
     try:
         done = subprocess.run(
             command,
@@ -137,6 +136,49 @@ def git(
     if check and output.code:
         raise failure(output, args, cwd)
     return output
+
+
+def words(args: Sequence[str], cwd: Path, *, env: Mapping[str, str] | None = None) -> Iterator[str]:
+    """What git prints, between NUL bytes, while it goes on. Raises as `git`, at the end at the
+    latest."""
+    environment = _environment(env)
+    with TemporaryFile() as err:
+        try:
+            process = subprocess.Popen(
+                ["git", *args],
+                executable=_program(environment.get("PATH")),
+                cwd=cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=err,
+            )
+        except FileNotFoundError as error:
+            raise _not_started(cwd) from error
+        with process:
+            assert process.stdout is not None
+            try:
+                rest = b""
+                while chunk := os.read(process.stdout.fileno(), _CHUNK):
+                    *whole, rest = (rest + chunk).split(b"\0")
+                    for word in whole:
+                        yield word.decode(errors="surrogateescape")
+                if rest:
+                    yield rest.decode(errors="surrogateescape")
+            except BaseException:  # whoever reads it has had enough
+                process.kill()
+                raise
+        if process.returncode:
+            err.seek(0)
+            said = err.read().decode(errors="replace")
+            raise failure(Output(process.returncode, b"", said), args, cwd)
+
+
+def _environment(further: Mapping[str, str] | None) -> dict[str, str]:
+    environment = clean_environment(_FIXED)
+    environment.update((n, os.environ[n]) for n in COMMAND_CONFIG if n in os.environ)
+    environment.update(further or {})
+    return environment
 
 
 def failure(output: Output, args: Sequence[str], cwd: Path) -> RepositoryError:

@@ -90,3 +90,18 @@ def test_a_full_disk_is_told_without_a_number() -> None:
     error = process.storage_error(str(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
     assert error is not None
     assert (error.code, error.message) == ("disk-full", os.strerror(errno.ENOSPC))
+
+
+def test_words_are_told_one_after_the_other(repo_dir: Path) -> None:
+    listed = process.git(["ls-files", "-z"], repo_dir).out.decode().split("\0")[:-1]
+    assert list(process.words(["ls-files", "-z"], repo_dir)) == listed
+    with pytest.raises(RepositoryError) as caught:
+        list(process.words(["log", "-z", "nonsense"], repo_dir))
+    assert caught.value.code == "git-failed"
+    assert "nonsense" in caught.value.message
+
+
+def test_who_has_heard_enough_ends_git(repo_dir: Path) -> None:
+    words = process.words(["-c", "alias.say=!yes | tr '\\n' '\\0'", "say"], repo_dir)
+    assert next(words) == "y"
+    words.close()
