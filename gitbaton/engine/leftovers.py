@@ -33,7 +33,7 @@ _SCRATCH = ("baton-merge-*", "baton-objects-*", "baton-index-*", "baton-sign-*")
 
 
 def locks(ctx: Context, fix: bool) -> Iterator[Check]:
-    """Lock files of git that nobody seems to hold."""
+    """Lock files of git that nobody seems to hold, and what was written under such a lock."""
     left = [path for path in _lock_files(ctx) if _age(path) > SECONDS]
     for path in left:
         idle = path.name != "index.lock" or not running.git_runs_in(*_places(ctx, path))
@@ -55,6 +55,7 @@ def _lock_files(ctx: Context) -> Iterator[Path]:
     for folder, _, names in os.walk(common / "refs"):
         yield from (Path(folder, name) for name in names if name.endswith(".lock"))
     yield from common.glob("*.lock")
+    yield from common.glob("packed-refs.new")
     yield from common.glob("worktrees/*/*.lock")
 
 

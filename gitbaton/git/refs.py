@@ -29,6 +29,11 @@ QUIET = 2.0
 """Seconds without change after which a lock counts as left behind."""
 _ZERO = "0" * 40
 _MOST_LINKS = 5  # git follows no more
+_CLOSE_THEIR_LOCKS = frozenset(
+    (b"branch", b"fetch", b"pack-refs", b"push", b"receive-pack", b"remote", b"tag", b"update-ref")
+)
+"""Verbs of git that close the lock of what they are about to change or remove, also that of the
+packed refs."""
 
 
 def read(repo: Repository, ref: str) -> str | None:
@@ -102,6 +107,8 @@ def cas(
             _explain(repo, ref, old, new, error, locked=lock is not None)
             if ours and lock is not None and remove_leftover_lock(repo, str(lock), QUIET):
                 print(f"git-baton: removed a lock left behind: {lock}", file=sys.stderr)
+            elif lock is None and _remove_unfinished_packing(repo):
+                continue
             elif time.monotonic() > deadline:
                 if lock is None:
                     raise RepositoryError("ref-not-written", f"{ref}: {error}") from error
@@ -266,14 +273,32 @@ def _held_lock(repo: Repository, ref: str) -> Path | None:
     return next((lock for lock in locks if lock.exists()), None)
 
 
+def _remove_unfinished_packing(repo: Repository) -> bool:
+    """Remove the packed refs that a git was writing when it was killed: git never writes over them,
+    so that no ref could be deleted again. Only who holds the lock writes them."""
+    unfinished = repo.common_dir / "packed-refs.new"
+    if not unfinished.exists():
+        return False
+    lock = repo.common_dir / "packed-refs.lock"
+    try:
+        lock.touch(exist_ok=False)
+    except OSError:
+        return False
+    with suppress(OSError):
+        unfinished.unlink()
+    lock.unlink()
+    return not unfinished.exists()
+
+
 def _is_in_use(repo: Repository, lock: Path) -> bool:
     """Whether a process may still rely on ``lock``, as far as /proc tells: it has the file open, or
-    is a `git pack-refs` here, which closes the locks of the refs that it is about to remove."""
+    is a git here that closes its locks."""
     wanted = os.path.realpath(lock)
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, BatonError):
-            packs = b"pack-refs" in (entry / "cmdline").read_bytes().split(b"\0")
-            if packs and open_repository((entry / "cwd").readlink()).belongs_to(repo):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            closes = not _CLOSE_THEIR_LOCKS.isdisjoint(words)
+            if closes and open_repository((entry / "cwd").readlink()).belongs_to(repo):
                 return True
             if any(os.readlink(descriptor) == wanted for descriptor in (entry / "fd").iterdir()):
                 return True

@@ -155,6 +155,34 @@ def test_a_lock_on_the_packed_refs_is_removed_for_a_deletion(
     assert git(repo_dir, "for-each-ref", "refs/baton") == ""
 
 
+def test_packed_refs_that_a_killed_git_was_writing_are_removed_for_a_deletion(
+    repo_dir: Path, repo: Repository
+) -> None:
+    """git never writes over them: no ref could be deleted again."""
+    head = git(repo_dir, "rev-parse", "HEAD")
+    refs.cas(repo, RUN, None, head, "create")
+    git(repo_dir, "pack-refs", "--all")
+    (repo_dir / ".git" / "packed-refs.new").write_text("# pack-refs with: peeled")
+    assert refs.delete(repo, {RUN: head}, ours=True) == {}
+    assert git(repo_dir, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+    assert not list((repo_dir / ".git").glob("packed-refs.*"))
+
+
+def test_packed_refs_that_are_being_written_stay(
+    repo_dir: Path, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refs, "PATIENCE", 0.1)
+    head = git(repo_dir, "rev-parse", "HEAD")
+    refs.cas(repo, RUN, None, head, "create")
+    written = [repo_dir / ".git" / f"packed-refs.{name}" for name in ("new", "lock")]
+    for path in written:
+        path.touch()
+    with pytest.raises(Busy) as caught:
+        refs.cas(repo, RUN, head, None, "delete")
+    assert caught.value.code == "ref-locked"
+    assert all(path.exists() for path in written)
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_nothing_is_deleted_while_git_packs_refs(
     repo_dir: Path, repo: Repository, monkeypatch: pytest.MonkeyPatch, packed: bool
@@ -185,19 +213,22 @@ def test_a_lock_on_a_ref_of_others_is_respected(
     assert lock.exists()
 
 
-def test_a_lock_of_a_process_that_is_merely_slow_stays(repo_dir: Path, repo: Repository) -> None:
+@pytest.mark.parametrize("verb", ["pack-refs", "update-ref"])
+def test_a_lock_of_a_process_that_is_merely_slow_stays(
+    repo_dir: Path, repo: Repository, verb: str
+) -> None:
     lock = repo_dir / ".git" / f"{RUN}.lock"
     lock.parent.mkdir(parents=True)
     with lock.open("w"):
         assert not refs.remove_leftover_lock(repo, RUN, quiet_seconds=0.1)
     packer = subprocess.Popen(
-        ["sh", "-c", "read line", "git", "pack-refs"], cwd=repo_dir, stdin=subprocess.PIPE
+        ["sh", "-c", "read line", "git", verb], cwd=repo_dir, stdin=subprocess.PIPE
     )
     assert not refs.remove_leftover_lock(repo, RUN, quiet_seconds=0.1)
     packer.communicate(b"\n")
     assert lock.exists()
     elsewhere = subprocess.Popen(
-        ["sh", "-c", "read line", "git", "pack-refs"], cwd=repo_dir.parent, stdin=subprocess.PIPE
+        ["sh", "-c", "read line", "git", verb], cwd=repo_dir.parent, stdin=subprocess.PIPE
     )
     assert refs.remove_leftover_lock(repo, RUN, quiet_seconds=0.1)
     elsewhere.communicate(b"\n")

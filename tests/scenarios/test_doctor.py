@@ -155,6 +155,15 @@ def test_an_index_that_is_in_use(project: Project, monkeypatch: pytest.MonkeyPat
     lock.unlink()
 
 
+def test_packed_refs_that_a_killed_git_was_writing(project: Project) -> None:
+    unfinished = project.top / ".git" / "packed-refs.new"
+    unfinished.touch()
+    old(unfinished)
+    assert str(unfinished) in found(project)["locks"]["message"]
+    assert repaired(project, "locks") == f"removed {unfinished}"
+    assert not unfinished.exists()
+
+
 def test_folders_of_integrations_and_locks_of_intents(project: Project, system_tmp: Path) -> None:
     project.finish(project.actions(CHANGE))
     assert found(project) == {}
