@@ -90,7 +90,7 @@ def read_any(repo: Repository, oid: str) -> tuple[int, bytes]:
 def _loose(repo: Repository, oid: str) -> tuple[int, bytes] | None:
     """An object that has a file of its own. libgit2 1.9 never returns from reading one that was cut
     off, as a crash may leave it (libgit2 issue 7342)."""
-    for folder in dict.fromkeys((repo.objects_dir, f"{repo.common_dir}/objects")):
+    for folder in dict.fromkeys((repo.objects_dir, *_folders(f"{repo.common_dir}/objects"))):
         place = f"{folder}/{oid[:2]}"
         if oid[2:] not in _names_in(place):
             continue
@@ -100,12 +100,36 @@ def _loose(repo: Repository, oid: str) -> tuple[int, bytes] | None:
         except FileNotFoundError:
             continue
         except (zlib.error, OSError) as error:
-            raise _missing(oid, error) from error
-        kind = _KINDS.get(data.partition(b" ")[0])
-        if kind is None or hashlib.sha1(data, usedforsecurity=False).hexdigest() != oid:
-            raise _missing(oid, ValueError("its content is not what its id says"))
-        return kind, data.partition(b"\0")[2]
+            return _packed(folder, oid, error)
+        head, _, content = data.partition(b"\0")
+        word, _, size = head.partition(b" ")
+        is_whole = word in _KINDS and size == b"%d" % len(content)
+        if not is_whole or hashlib.sha1(data, usedforsecurity=False).hexdigest() != oid:
+            return _packed(folder, oid, ValueError("its content is not what its id says"))
+        return _KINDS[word], content
     return None
+
+
+def _packed(folder: str, oid: str, error: Exception) -> tuple[int, bytes]:
+    """The same object in a pack, where git looks first, since its own file is no good."""
+    packs = pygit2.Odb()
+    packs.add_backend(pygit2.OdbBackendPack(folder), 1)
+    try:
+        return packs.read(pygit2.Oid(hex=oid))
+    except (pygit2.GitError, KeyError):
+        raise _missing(oid, error) from error
+
+
+@cache
+def _folders(objects: str) -> tuple[str, ...]:
+    """Where git looks for objects: there, and in what is named as an alternate."""
+    found = [objects]
+    for folder in found:
+        with suppress(OSError), open(f"{folder}/info/alternates", "rb") as file:
+            lines = os.fsdecode(file.read()).splitlines()
+            named = (os.path.realpath(os.path.join(folder, line)) for line in lines)
+            found += [each for each in named if each not in found]
+    return tuple(found)
 
 
 @cache
@@ -120,7 +144,7 @@ def _names_in(folder: str) -> frozenset[str]:
 
 def has(repo: Repository, oid: str) -> bool:
     """Whether the object is present here, or staged by this thread."""
-    if oid in _staged(repo):
+    if oid in _staged(repo) or _loose(repo, oid):
         return True
     try:
         return pygit2.Oid(hex=oid) in repo.handle

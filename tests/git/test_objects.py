@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import zlib
 from datetime import UTC, datetime, timedelta, timezone
+from hashlib import sha1
 from pathlib import Path
 
 import pytest
@@ -247,6 +249,50 @@ def test_an_object_that_was_cut_off(
     assert oid in caught.value.message
     with pytest.raises(RepositoryError):
         objects.blob_at(repo, "HEAD" if name == "HEAD:a" else oid, "a")
+    with pytest.raises(RepositoryError):
+        objects.exists(repo, oid)
+
+
+def damage(folder: Path, oid: str) -> None:
+    path = folder / "objects" / oid[:2] / oid[2:]
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"")
+
+
+def test_an_object_that_was_cut_off_and_is_in_a_pack_too(repo_dir: Path, repo: Repository) -> None:
+    tip = commit(repo_dir, {"a": "content\n"})
+    git(repo_dir, "repack", "-a", "-d", "-q")
+    damage(repo_dir / ".git", tip)
+    assert git(repo_dir, "cat-file", "commit", tip).encode() in odb.read_any(repo, tip)[1]
+    assert objects.exists(repo, tip)
+
+
+@pytest.mark.timeout(20)
+def test_an_object_that_was_cut_off_elsewhere(repo_dir: Path, tmp_path: Path) -> None:
+    """Where a clone borrows from; two that borrow from each other are no trap."""
+    tip = commit(repo_dir, {"a": "content\n"})
+    git(tmp_path, "clone", "-q", "--shared", str(repo_dir), "borrower")
+    borrower = tmp_path / "borrower" / ".git"
+    path = os.path.relpath(borrower / "objects", repo_dir / ".git" / "objects")
+    (repo_dir / ".git" / "objects" / "info" / "alternates").write_text(f"{path}\n\n")
+    damaged = repo_dir / ".git" / "objects" / tip[:2] / tip[2:]
+    damaged.chmod(0o644)
+    os.truncate(damaged, 20)
+    with pytest.raises(RepositoryError) as caught:
+        odb.read_any(open_repository(borrower), tip)
+    assert caught.value.code == "corrupt-repository"
+
+
+@pytest.mark.parametrize("head", [b"blob 3\0abcd", b"blob  3\0abc", b"blob 03\0abc", b"blob 3"])
+def test_an_object_whose_header_is_odd(repo_dir: Path, repo: Repository, head: bytes) -> None:
+    """Its id is right: somebody made it so."""
+    oid = sha1(head).hexdigest()
+    path = repo_dir / ".git" / "objects" / oid[:2] / oid[2:]
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(zlib.compress(head))
+    with pytest.raises(RepositoryError) as caught:
+        odb.read_any(repo, oid)
+    assert caught.value.code == "corrupt-repository"
 
 
 @pytest.mark.parametrize(
