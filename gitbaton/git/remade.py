@@ -53,7 +53,7 @@ class _Tree(NamedTuple):
         return at
 
 
-_ENTRY = re.compile(rb"((\d+) ([^\0]+)\0.{20})", re.DOTALL)
+_ENTRY = re.compile(rb"((\d+) ([^\0/]+)\0.{20})", re.DOTALL)
 _MODES = frozenset((b"100644", b"100755", b"120000", b"160000", b"40000"))
 """All that git writes today; it shows others, such as 100664 in very old trees, as one of these."""
 
@@ -83,8 +83,9 @@ class Remade:
                 self._require(had, new[0], inside[path])
 
     def _require(self, before: str | None, after: str, changes: Iterable[Change]) -> None:
+        was = self._read(before) if before else _Tree([], [])
         if after not in self._known:
-            made = _Tree(*map(list.copy, self._read(before))) if before else _Tree([], [])
+            made = _Tree(*map(list.copy, was))
             for change in changes:
                 made.put(change)
             self._remember(after, made)
@@ -93,9 +94,10 @@ class Remade:
         if tree not in self._known:
             entries = _ENTRY.findall(odb.read(self._repo, tree, ObjectType.TREE))
             names = {name for *_, name in entries}
-            if len(names) != len(entries) or not _MODES.issuperset(mode for _, mode, _ in entries):
-                raise _odd(tree)
             keys = [name + b"/" * (mode == b"40000") for _, mode, name in entries]
+            is_plain = _MODES.issuperset(mode for _, mode, _ in entries)
+            if len(names) != len(keys) or sorted(keys) != keys or not is_plain:
+                raise _odd(tree)
             self._remember(tree, _Tree(keys, [line for line, *_ in entries]))
         return self._known[tree]
 
