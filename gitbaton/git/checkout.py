@@ -218,11 +218,14 @@ def commit_all(path: Path, message: str, exclude: Collection[str] = ()) -> str |
     Hooks and settings of the user apply; a merge in progress is finished. Returns the new HEAD,
     None when there was nothing to commit; raises `Refused` ``commit-failed`` with the output.
     ``exclude`` names files, and directories with a ``/`` at the end, as `untracked` gives them.
-    In a linked worktree, a lock of the index that a killed git left behind is removed.
+    In a linked worktree, locks that a killed git left behind are removed: of the index, of HEAD and
+    of the branch.
     """
     place = place_of(path)
     if place.git_dir != place.common_dir:
-        refs.remove_leftover_lock(place, str(place.git_dir / "index.lock"))
+        own = (str(place.git_dir / name) for name in ("index.lock", "HEAD.lock"))
+        for lock in filter(None, (*own, place.head_branch())):
+            refs.remove_leftover_lock(place, lock)
     specs = [":(top)"]
     if exclude:  # not by an exclude pathspec: git fails on one that names an ignored file
         listed = _entries(git_at(path, _STATUS).out)

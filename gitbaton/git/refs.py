@@ -30,7 +30,7 @@ QUIET = 2.0
 _ZERO = "0" * 40
 _MOST_LINKS = 5  # git follows no more
 _CLOSE_THEIR_LOCKS = frozenset(
-    (b"branch", b"fetch", b"pack-refs", b"push", b"receive-pack", b"remote", b"tag", b"update-ref")
+    b"branch commit fetch pack-refs push receive-pack remote tag update-ref".split()
 )
 """Verbs of git that close the lock of what they are about to change or remove, also that of the
 packed refs."""

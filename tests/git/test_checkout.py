@@ -299,11 +299,12 @@ def test_a_refusing_hook_says_why(repo_dir: Path, top: Path) -> None:
     assert "lint: line 7" in str(caught.value.payload["output"])
 
 
+@pytest.mark.parametrize("lock", ["index.lock", "HEAD.lock", "../../refs/heads/linked.lock"])
 def test_a_lock_that_a_killed_git_left_in_a_linked_worktree(
-    repo_dir: Path, repo: Repository
+    repo_dir: Path, repo: Repository, lock: str
 ) -> None:
     top = repo_dir.parent / "linked"
     worktree.add(repo, top, "refs/heads/linked", commit(repo_dir, {"a": "1\n"}))
-    (checkout.place_of(top).git_dir / "index.lock").touch()
+    (checkout.place_of(top).git_dir / lock).touch()
     write(top, {"a": "2\n"})
     assert checkout.commit_all(top, "done") == git(top, "rev-parse", "HEAD")
