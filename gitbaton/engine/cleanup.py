@@ -22,6 +22,7 @@ from gitbaton.evidence.examine import printable
 from gitbaton.evidence.prepare import within
 from gitbaton.git import ancestry, checkout, refs, worktree
 from gitbaton.model.action import Skipped
+from gitbaton.model.ids import is_number
 from gitbaton.model.run import Attempt
 from gitbaton.store import runs
 
@@ -90,7 +91,7 @@ def _clean_alone(ctx: Context, loaded: runs.Loaded, include_integration: bool) -
             kept[attempt.worktree] = reason
     tips = ((each, refs.read(ctx.repo, each.branch)) for each in removed)
     doomed = {a.branch: tip for a, tip in tips if tip and is_kept(ctx, loaded, a, tip)}
-    failed = refs.delete(ctx.repo, doomed, ours=True)
+    failed = worktree.delete_branches(ctx.repo, doomed)
     kept |= {a.worktree: failed[a.branch].message for a in removed if a.branch in failed}
     gone = tuple(a.worktree for a in removed if a.worktree not in kept)
     for folder in {Path(path).parent for path in gone}:
@@ -137,13 +138,21 @@ def with_worktree(ctx: Context, loaded: runs.Loaded) -> Iterator[Attempt]:
     except OSError:
         return
     for name in names:
-        attempt = loaded.attempt(attempt_of_slug(name))
+        attempt = attempt_named(loaded, name)
         if attempt is not None:
             path = Path(attempt.worktree)
             tip = None if attempt.state == "closed" else branches.get(attempt.branch)
             left = tip is not None and is_kept(ctx, loaded, attempt, tip)
             if path.exists() or path in registered or left:
                 yield attempt
+
+
+def attempt_named(loaded: runs.Loaded, slug: str) -> Attempt | None:
+    """The attempt of this slug, if it is one: others may have made folders and branches there."""
+    if not is_number(slug.rpartition("-a")[2]):
+        return None
+    attempt = attempt_of_slug(slug)
+    return loaded.attempt(attempt) if attempt.slug == slug else None
 
 
 def _reason_to_keep(

@@ -10,7 +10,7 @@ import msgspec
 
 from gitbaton.engine import advance, cleanup
 from gitbaton.engine.closing import children_of
-from gitbaton.engine.context import Context, attempt_of_slug, require_outside, resolve_run
+from gitbaton.engine.context import Context, require_outside, resolve_run
 from gitbaton.engine.holding import released
 from gitbaton.engine.membership import descriptor_of
 from gitbaton.engine.view import has_landed
@@ -54,7 +54,7 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
                 f"{attempt.worktree} stays: {reason}",
                 f"`git baton cleanup {run}` shows all of them; --force deletes the run anyway",
             )
-    branches = refs.list_refs(ctx.repo, ctx.attempt_branches(run))
+    branches = _attempt_branches(ctx, loaded)
     if not force:
         _require_returned_work_elsewhere(ctx, loaded, branches)
     branch = loaded.state.run.branch
@@ -69,7 +69,7 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
             worktree.remove(ctx.repo, Path(attempt.worktree), force=force or only_made)
             cleanup.remove_if_empty(Path(attempt.worktree).parent)
     _let_go(ctx, loaded)
-    for error in refs.delete(ctx.repo, branches, ours=True).values():
+    for error in worktree.delete_branches(ctx.repo, branches).values():
         raise error
     transact.delete(ctx.repo, run)
     ctx.seen.pop(run, None)
@@ -80,6 +80,13 @@ def delete(ctx: Context, run: str, *, force: bool = False, dry_run: bool = False
         ctx.warn(f"what {run} integrated can no longer be audited: its record was in the state")
         _tell_what_stays_fixed(ctx, loaded)
     return Deleted(run=run, dry_run=False, removed=tuple(doomed))
+
+
+def _attempt_branches(ctx: Context, loaded: runs.Loaded) -> dict[str, str]:
+    """The branches of attempts, and not what others have made beside them."""
+    prefix = ctx.attempt_branches(loaded.state.run.id)
+    found = refs.list_refs(ctx.repo, prefix).items()
+    return {r: tip for r, tip in found if cleanup.attempt_named(loaded, r.removeprefix(prefix))}
 
 
 def _let_go(ctx: Context, loaded: runs.Loaded) -> None:
@@ -133,7 +140,7 @@ def _require_returned_work_elsewhere(
 ) -> None:
     """The branches of what was returned to its queue hold nothing that is nowhere else."""
     for ref, tip in branches.items():
-        attempt = loaded.attempt(attempt_of_slug(ref.rpartition("/")[2]))
+        attempt = cleanup.attempt_named(loaded, ref.rpartition("/")[2])
         if attempt and attempt.state == "closed" and not cleanup.is_kept(ctx, loaded, attempt, tip):
             raise Refused(
                 "work-left",
@@ -152,6 +159,9 @@ def _require_not_checked_out(ctx: Context, loaded: runs.Loaded) -> None:
             f"{advance.short(branch)} is checked out in {where}",
             "check out another branch there",
         )
+    for attempt in loaded.all_attempts():
+        own = Path(attempt.worktree)
+        worktree.require_not_checked_out(ctx.repo, attempt.branch, but=own)
 
 
 def _require_landed(ctx: Context, loaded: runs.Loaded) -> None:

@@ -13,14 +13,14 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import pygit2
 
-from gitbaton.errors import Refused, RepositoryError
+from gitbaton.errors import BatonError, Refused, RepositoryError
 from gitbaton.git import checkout, process, refs, spread
 from gitbaton.git.repo import Repository
 
@@ -54,9 +54,8 @@ def add(repo: Repository, path: Path, branch_ref: str, commit: str) -> None:
     there = refs.read(repo, branch_ref)
     if there is not None and there != commit:
         raise Refused("branch-exists", f"{branch_ref} exists already, at {there[:12]}")
-    taken = checked_out_at(repo, branch_ref) if there is not None else None
-    if taken is not None:
-        raise Refused("branch-checked-out", f"{branch_ref} is checked out at {taken}")
+    if there is not None:
+        require_not_checked_out(repo, branch_ref)
     _require_free(path)
     if there is None:
         refs.cas(repo, branch_ref, None, commit, "branch: created by git-baton", ours=True)
@@ -140,17 +139,37 @@ def registered(repo: Repository) -> dict[Path, WorktreeInfo]:
     return found
 
 
-def checked_out_at(repo: Repository, ref: str) -> Path | None:
-    """The existing worktree, main or linked, that has the branch ``ref`` checked out."""
+def checked_out_at(repo: Repository, ref: str, but: Path | None = None) -> Path | None:
+    """The existing worktree, main or linked and not ``but``, that has the branch ``ref`` checked
+    out."""
     wanted = f"ref: {ref}"
     if _text(repo.common_dir, "HEAD") == wanted and repo.main_worktree is not None:
         return repo.main_worktree
     for name in _record_names(repo):
         if _text(f"{repo.common_dir}/worktrees/{name}", "HEAD") == wanted:
             path = _recorded_path(repo.common_dir / "worktrees" / name)
-            if path is not None and (path / ".git").exists():
+            if path is not None and path != but and (path / ".git").exists():
                 return path
     return None
+
+
+def delete_branches(repo: Repository, values: Mapping[str, str]) -> dict[str, BatonError]:
+    """`refs.delete`, but for branches that are checked out: HEAD would name nothing there."""
+    kept: dict[str, BatonError] = {}
+    for ref in values:
+        try:
+            require_not_checked_out(repo, ref)
+        except Refused as error:
+            kept[ref] = error
+    free = {ref: value for ref, value in values.items() if ref not in kept}
+    return kept | refs.delete(repo, free, ours=True)
+
+
+def require_not_checked_out(repo: Repository, ref: str, but: Path | None = None) -> None:
+    """Raise `Refused` if a worktree other than ``but`` has the branch ``ref`` checked out."""
+    where = checked_out_at(repo, ref, but)
+    if where is not None:
+        raise Refused("branch-checked-out", f"{ref} is checked out at {where}")
 
 
 def _require_free(path: Path) -> None:

@@ -222,6 +222,32 @@ def test_delete_leaves_a_branch_that_somebody_has_checked_out(project: Project) 
     assert said.code == "integration-checked-out"
 
 
+def test_branches_and_folders_that_others_made_beside_those_of_attempts(project: Project) -> None:
+    project.finish(project.actions(CHANGE))
+    mine = [f"baton-attempt/{CHANGE}/{name}" for name in ("mine", "1.9-a1", "-a1", "1%2e1-a1")]
+    for branch in mine:
+        project.git("update-ref", f"refs/heads/{branch}", "HEAD")
+    (project.top / ".git" / "baton" / "attempts" / CHANGE / "mine").mkdir()
+    assert project.baton("cleanup")["removed"] == []
+    project.baton("delete", CHANGE, "--force")
+    left = project.git("for-each-ref", "--format=%(refname:short)", "refs/heads/baton-attempt")
+    assert left.split() == sorted(mine)
+
+
+def test_a_branch_of_an_attempt_that_somebody_has_checked_out_stays(project: Project) -> None:
+    finished, _ = _half(project)
+    branch = project.git("symbolic-ref", "HEAD", cwd=finished)
+    look = project.top.parent / "look"
+    project.git("worktree", "add", "-q", "-f", str(look), branch.removeprefix("refs/heads/"))
+    (skipped,) = [s for s in project.baton("cleanup")["skipped"] if s["path"] == str(finished)]
+    assert skipped["reason"] == f"{branch} is checked out at {look}"
+    assert project.git("status", "--porcelain", cwd=look) == ""
+    assert project.refused("delete", CHANGE, "--force").code == "branch-checked-out"
+    project.git("worktree", "remove", str(look))
+    assert project.baton("delete", CHANGE, "--force")["removed"]
+    assert project.git("for-each-ref", "refs/heads/baton-attempt") == ""
+
+
 @pytest.mark.parametrize("words", ["cleanup", "land", "log", "pause --reason r", "delete"])
 def test_change_that_never_ran_has_not_been_started(project: Project, words: str) -> None:
     verb, *options = words.split()
