@@ -22,8 +22,19 @@ from gitbaton.evidence.examine import named
 from gitbaton.evidence.ticks import ticked_keys
 from gitbaton.git import ancestry, checked_out, checkout, durable, objects, refs, worktree
 from gitbaton.lock import Lock
+from gitbaton.model.action import Blocked
 from gitbaton.model.ids import AttemptId
-from gitbaton.model.run import INTENT, Advance, Event, Land, Merged, PlanSource, Recorded, RunState
+from gitbaton.model.run import (
+    INTENT,
+    Advance,
+    Event,
+    Land,
+    Merged,
+    PlanSource,
+    Recorded,
+    RunRecord,
+    RunState,
+)
 from gitbaton.plan import write
 from gitbaton.rules import settle
 from gitbaton.rules.state import with_intent
@@ -199,6 +210,24 @@ def foreign_tip(ctx: Context, loaded: runs.Loaded) -> str | None:
         if fresh.oid == loaded.oid:
             return tip
         loaded = fresh
+
+
+def astray(ctx: Context, record: RunRecord, tip: str) -> Blocked:
+    """What is said of a `foreign_tip`: it is behind when a state was fetched without its branch."""
+    branch = short(record.branch)
+    back = f"`git update-ref {record.branch} {record.tip} {tip}`"
+    if ancestry.is_ancestor(ctx.repo, tip, record.tip):
+        return Blocked(
+            code="foreign-commit",
+            reason=f"{branch} is at {tip[:12]}, behind the recorded {record.tip[:12]}",
+            hint=f"{back} brings it there",
+        )
+    return Blocked(
+        code="foreign-commit",
+        reason=f"{branch} is at {tip[:12]}, which git-baton did not put there "
+        f"(recorded: {record.tip[:12]})",
+        hint=f"`git baton update {record.id} --accept` checks and records it; {back} undoes it",
+    )
 
 
 def _require_movable(ctx: Context, run: str, intent: Advance | Land) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from gitbaton.config import of_unknown
-from gitbaton.engine import holdings, leftovers, orphans, outgoing, setup
+from gitbaton.engine import advance, holdings, leftovers, orphans, outgoing, setup
 from gitbaton.engine.context import Context, open_context, require_outside
 from gitbaton.engine.health import FIX, Check, all_guarded, guarded, refused, repaired
 from gitbaton.errors import BatonError, RepositoryError
@@ -178,13 +178,8 @@ def _run(ctx: Context, run: str) -> Check:
     started = count > 0 or bool(record.recorded)
     # One that is missing is made again by the next verb that needs it.
     if tip not in (None, record.tip) and started and not loaded.state.intents:
-        branch = record.branch.removeprefix("refs/heads/")
-        return Check(
-            name=name,
-            ok=False,
-            message=f"{branch} is at {tip[:12]}, the state says {record.tip[:12]}",
-            fix=f"git baton update {run} --accept",
-        )
+        astray = advance.astray(ctx, record, tip)
+        return Check(name=name, ok=False, message=astray.reason, fix=astray.hint)
     return Check(name=name, ok=True, message=f"{count} attempts can be read")
 
 

@@ -90,13 +90,7 @@ def obstacle(ctx: Context, loaded: runs.Loaded) -> Blocked | None:
     record, halt = loaded.state.run, loaded.state.live.halt
     foreign = advance.foreign_tip(ctx, loaded)
     if foreign is not None:
-        return Blocked(
-            code="foreign-commit",
-            reason=f"{advance.short(record.branch)} is at {foreign[:12]}, which git-baton did not "
-            f"put there (recorded: {record.tip[:12]})",
-            hint=f"`git baton update {record.id} --accept` checks and records it; "
-            f"`git update-ref {record.branch} {record.tip}` undoes it",
-        )
+        return advance.astray(ctx, record, foreign)
     if halt is not None and halt.tip == record.tip:
         return Blocked(code=halt.code, reason=halt.reason, hint=halt.hint)
     return None

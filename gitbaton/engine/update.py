@@ -48,12 +48,8 @@ def update(ctx: Context, run_name: str | None, accept: bool = False) -> Moved:
         foreign = advance.foreign_tip(ctx, loaded)
         if foreign is not None:
             if not accept:
-                raise Refused(
-                    "foreign-commit",
-                    f"{advance.short(loaded.state.run.branch)} is at {foreign[:12]}, which "
-                    "git-baton did not put there",
-                    f"`git baton update {run} --accept` checks and records it",
-                )
+                astray = advance.astray(ctx, loaded.state.run, foreign)
+                raise Refused(astray.code, astray.reason, astray.hint)
             return _accept(ctx, loaded, foreign)
         moved = merge_base_branch(ctx, run)
         if not moved.moved and loaded.state.live.halt is not None:

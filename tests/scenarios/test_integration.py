@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -426,10 +427,17 @@ def test_rewound_integration_branch_is_not_accepted(project: Project) -> None:
     tip = project.tip()
     project.git("update-ref", project.branch(), project.base)
     said = project.actions()
-    assert [b["code"] for b in said.of("blocked")] == ["foreign-commit"]
+    (blocked,) = said.of("blocked")
+    assert blocked["code"] == "foreign-commit"
+    assert f"behind the recorded {tip[:12]}" in blocked["reason"]
+    assert "--accept" not in blocked["hint"]
+    assert project.refused("update")["error"]["hint"] == blocked["hint"]
+    doctor = project.baton("doctor", code=1)["checks"]
+    assert [c["fix"] for c in doctor if c["name"] == f"run {CHANGE}"] == [blocked["hint"]]
     assert project.refused("update", "--accept").code in ("foreign-mutation", "foreign-commit")
-    project.git("update-ref", project.branch(), tip)
-    project.actions()
+    project.git(*shlex.split(blocked["hint"].split("`")[1])[1:])
+    assert project.tip() == tip
+    assert not project.actions().of("blocked")
 
 
 def test_deleted_integration_branch_is_made_again(project: Project) -> None:
