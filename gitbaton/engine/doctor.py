@@ -100,6 +100,8 @@ def _settings(ctx: Context) -> Check:
 
 def _checks(ctx: Context) -> Check:
     configured = ctx.settings.verify
+    if ctx.repo.worktree is None and not configured:
+        return Check(name="checks", ok=True, message="none configured; judging pushes needs none")
     if not configured and not runs.list_runs(ctx.repo):
         return Check(
             name="checks",

@@ -214,6 +214,13 @@ def test_notes_and_refspecs(project: Project, tmp_path: Path) -> None:
     assert "refs/baton-remote/origin" in project.git("config", "--get-all", "remote.origin.fetch")
 
 
+def test_a_server_needs_no_checks(project: Project, tmp_path: Path) -> None:
+    server = tmp_path / "server"
+    project.git("clone", "-q", "--bare", ".", str(server))
+    (checks,) = [c for c in project.baton("doctor", cwd=server)["checks"] if c["name"] == "checks"]
+    assert checks["ok"]
+
+
 def test_items_that_nobody_holds(project: Project) -> None:
     add(project, "A")
     root = open_root(project)
