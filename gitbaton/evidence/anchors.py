@@ -56,18 +56,19 @@ def mentioned(repo: Repository) -> dict[str, list[Mention]]:
     tips = refs.list_refs(repo, "refs/heads/") | refs.list_refs(repo, "refs/remotes/")
     found: dict[str, list[Mention]] = {}
     for commit in history.commits(repo, set(tips.values()), (), saying=f"^{_STATE}: "):
-        mention = _mention(commit.oid, commit.message)
+        mention = mention_of(commit.oid, commit.message)
         if mention is not None:
             found.setdefault(mention.run, []).append(mention)
     return found
 
 
 def mention_in(repo: Repository, commit: str) -> Mention | None:
-    """What the merge ``commit`` says of the state; None if it names none."""
-    return _mention(commit, objects.commit_info(repo, commit).message)
+    """`mention_of` a commit of the repository."""
+    return mention_of(commit, objects.commit_info(repo, commit).message)
 
 
-def _mention(commit: str, message: str) -> Mention | None:
+def mention_of(commit: str, message: str) -> Mention | None:
+    """What a merge with this message says of the state; None if it names none."""
     fields = trailers.fields(message)
     run, state = fields.get("Run", ""), fields.get("State", "")
     if not is_run_id(run) or not is_oid(state) or "Nonce" in fields:

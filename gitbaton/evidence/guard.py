@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from gitbaton.config import Settings
 from gitbaton.errors import BatonError
 from gitbaton.evidence import records
+from gitbaton.evidence.anchors import mention_of
 from gitbaton.evidence.at_hand import States, named_run, refs_of
 from gitbaton.evidence.covered import Coverage
 from gitbaton.git import ancestry, history, objects, refs
@@ -148,13 +149,14 @@ class _Guard:
             hint=self._bring(run),
         )
 
-    def _bring(self, run: str) -> str:
-        """How the state of a run gets to where the push is judged."""
-        if not is_run_id(run):
+    def _bring(self, *names: str) -> str:
+        """How the states of runs get to where the push is judged."""
+        if not names or not all(map(is_run_id, names)):
             return ""
         name = self.remote or "REMOTE"
         if self.quarantined:
-            return f"push it along: git push REMOTE ... {' '.join(refs_of(run))}"
+            along = " ".join(ref for run in names for ref in refs_of(run))
+            return f"push it along: git push REMOTE ... {along}"
         return f"fetch it: git fetch {name} '+refs/baton/*:{layout.TRACKED}{name}/*'"
 
     # --- protected branches --------------------------------------------------------------------
@@ -175,13 +177,20 @@ class _Guard:
                     for oid, problems in left.items()
                     if oid in wrong
                 }
+        behind = self._behind(listed.values())
         for oid, problems in left.items():
             if not self._signed(listed[oid]):
                 run_named = named_run(listed[oid])
-                hint = _HELP if update.old else _FIRST
+                hint = self._bring(*behind) or (_HELP if update.old else _FIRST)
                 yield from self._refused(update.ref, oid, problems, run_named, hint)
         if listed:
-            yield from self._by_hand(update, new)
+            yield from self._by_hand(update, new, behind)
+
+    def _behind(self, listed: Iterable[Listed]) -> list[str]:
+        """The runs whose state, as a merge names it, is not here yet: an older one may be."""
+        found = (mention_of(commit.oid, commit.message) for commit in listed)
+        named = {m.run for m in found if m and not objects.exists(self.repo, m.state)}
+        return sorted(named)
 
     def _protected_here(self) -> Iterator[str]:
         """Where protected branches are by now at the place that is pushed to, as far as known."""
@@ -214,7 +223,7 @@ class _Guard:
 
         return signature.verify_commit(self.repo, commit.oid, signers).trusted
 
-    def _by_hand(self, update: Update, new: str) -> Iterator[Refusal]:
+    def _by_hand(self, update: Update, new: str, behind: Collection[str]) -> Iterator[Refusal]:
         """Tickets that a person ticked: nothing shows that they are done. Of several runs of one
         change, any may show it."""
         old = next(iter(self._here([update.old])), None)
@@ -234,12 +243,13 @@ class _Guard:
                 found[folder] = first, [key for key in left if key in hand]
         for run, keys in found.values():
             if keys:
+                uncheck = f"git baton tasks uncheck {run} {shlex.quote(keys[0])}, and have it done"
                 yield Refusal(
                     ref=update.ref,
                     commit=new,
                     code="ticked-by-hand",
                     reason=f"no receipt of {run} resolved what is ticked: {', '.join(keys)}",
-                    hint=f"git baton tasks uncheck {run} {shlex.quote(keys[0])}, and have it done",
+                    hint=self._bring(*behind) if run in behind else uncheck,
                 )
 
     # --- everything else -----------------------------------------------------------------------

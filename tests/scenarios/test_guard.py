@@ -96,6 +96,22 @@ def test_covered_work_passes_when_its_receipts_come_along(landed: Project, serve
     server.accepts("trunk", STATE, NOTES)
 
 
+def test_an_older_state_on_the_server_is_told_from_work_without_a_receipt(
+    project: Project, server: Server
+) -> None:
+    first = project.actions(CHANGE, "--capacity", "1").dispatch("1.1")
+    project.do(first)
+    batch = project.reconcile(first)
+    server.accepts(STATE, NOTES)
+    project.finish(batch)
+    project.baton("land")
+    said = server.refuses("trunk")
+    assert f"push it along: git push REMOTE ... {STATE} {NOTES}" in said
+    assert "land it from a run" not in said
+    assert "uncheck" not in said
+    server.accepts("trunk", STATE, NOTES)
+
+
 def test_receipts_may_come_first(landed: Project, server: Server) -> None:
     server.accepts(STATE, NOTES)
     server.accepts("trunk", BRANCH)
