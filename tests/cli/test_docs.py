@@ -104,6 +104,14 @@ def test_both_readmes_say_the_same_commands() -> None:
     assert list(map(_without_comments, chinese)) == list(map(_without_comments, english))
 
 
+def test_both_readmes_lead_to_the_same_pages() -> None:
+    english, chinese = (
+        set(re.findall(r"\]\((docs/\S+?)\)", _text(TOP / name)))
+        for name in ("README.md", "README.zh.md")
+    )
+    assert chinese == english
+
+
 def _without_comments(block: str) -> list[str]:
     return [line for line in block.splitlines() if not line.startswith("# ")]
 
