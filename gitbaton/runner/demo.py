@@ -201,14 +201,15 @@ def demo(directory: Path | None, plain: bool) -> Path:
     worker = _make_repository(path)
     ctx = open_context(path)
     command = f"sh {shlex.quote(str(worker))}"
-    with live.view(plain) as view:
-        view.say(f"A small project and an approved plan, in {path}")
-        view.say("")
-        for line in _FILES[f"{_FOLDER}/tasks.md"].splitlines():
-            if line:
-                view.say(f"  {line}")
-        view.say("")
-        view.say(f"$ git baton run {CHANGE} --command 'sh worker.sh' -j 3")
+    view = live.View()  # nothing moves yet: no bar
+    view.say("A small project and an approved plan, in")
+    view.say(f"  {path}")
+    view.say("")
+    for line in _FILES[f"{_FOLDER}/tasks.md"].splitlines():
+        if line:
+            view.say(f"  {line}")
+    view.say("")
+    view.say(f"$ git baton run {CHANGE} --command 'sh worker.sh' -j 3")
     batch = run_loop(ctx, CHANGE, agent=None, command=command, jobs=3, plain=plain)
     if batch.state != "complete":
         raise NeedsPerson(
@@ -216,14 +217,13 @@ def demo(directory: Path | None, plain: bool) -> Path:
             f"the demo's run is {batch.state}, not complete",
             f"cd {shlex.quote(str(path))} && git baton status {CHANGE}",
         )
-    with live.view(plain) as view:
-        view.say("")
-        view.say(f"$ git baton land {CHANGE}")
-        moved = land.land(ctx, CHANGE)
-        cleanup.cleanup(ctx, CHANGE, include_integration=True)
-        view.say(f"main is at {moved.commit[:12]}: every ticket merged, checked, with a receipt")
-        for line in _look_around(path):
-            view.say(line)
+    view.say("")
+    view.say(f"$ git baton land {CHANGE}")
+    moved = land.land(ctx, CHANGE)
+    cleanup.cleanup(ctx, CHANGE, include_integration=True)
+    view.say(f"main is at {moved.commit[:12]}: every ticket merged, checked, with a receipt")
+    for line in _look_around(path):
+        view.say(line)
     return path
 
 
@@ -282,8 +282,9 @@ def _make_repository(path: Path) -> Path:
 def _look_around(path: Path) -> list[str]:
     return [
         "",
-        "On the way one ticket failed its check, was told why, and was mended; two commands were",
-        "added at the same place, and the conflict was resolved as a ticket of its own.",
+        "On the way one ticket failed its check, was told why, and was mended; two",
+        "commands were added at the same place, and the conflict was resolved as a",
+        "ticket of its own.",
         "",
         "Look around:",
         *_on_path(),

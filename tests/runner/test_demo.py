@@ -13,6 +13,7 @@ import pytest
 
 from gitbaton.engine.context import open_context
 from gitbaton.errors import Refused
+from gitbaton.runner import live
 from gitbaton.runner.demo import CHANGE, demo
 from gitbaton.store import runs
 
@@ -30,7 +31,15 @@ def test_demo(
         "[merge]\n\tconflictStyle = diff3\n[baton]\n\tverify = false\n"
     )
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    shown: list[bool] = []
+
+    def view(plain: bool = False) -> live.View:
+        shown.append(plain)
+        return live.View()
+
+    monkeypatch.setattr(live, "view", view)
     path = demo(tmp_path / "it's a $demo", plain=True)
+    assert shown == [True], "only the run itself has a bar"
     said = capsys.readouterr()
     assert said.out == ""
     assert "[1.2@1] checks failed, again (1/2)" in said.err
