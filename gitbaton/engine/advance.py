@@ -215,7 +215,7 @@ def foreign_tip(ctx: Context, loaded: runs.Loaded) -> str | None:
 def astray(ctx: Context, record: RunRecord, tip: str) -> Blocked:
     """What is said of a `foreign_tip`: it is behind when a state was fetched without its branch."""
     branch = short(record.branch)
-    back = f"`git update-ref {record.branch} {record.tip} {tip}`"
+    back = f"`git branch -f {branch} {record.tip[:12]}`"
     if ancestry.is_ancestor(ctx.repo, tip, record.tip):
         return Blocked(
             code="foreign-commit",
