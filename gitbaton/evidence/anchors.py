@@ -135,7 +135,8 @@ def _against(repo: Repository, chain: Chain, witness: Witness, held: int) -> Ite
         yield Problem(
             code="state-rewound",
             where=chain.tip,
-            message=f"the state of {chain.run} was put back to here: it lacks {what}",
+            message=f"the state of {chain.run} was put back to here, or a newer one was not "
+            f"fetched (refs/baton/*): it lacks {what}",
         )
         return
     place = chain.place[branched.common] + 1 if branched.common else 0

@@ -253,6 +253,7 @@ def test_state_put_back_behind_the_last_anchor(done: Server) -> None:
     done.git("update-ref", STATE, chain(done.project)[-2])
     said = done.audit(where=clone, code=1)
     assert "state-rewound" in codes(said)
+    assert "a newer one was not fetched" in str(said)
     assert "state-rewound" in codes(done.audit(where=clone, code=1))  # it is not forgotten
 
 
