@@ -300,7 +300,7 @@ class _Attempt:
         return NeedsPerson(
             "worker-cannot-start",
             f"the worker's command {describe(code)}: {self._template}",
-            f"correct the command; its output is in {self._dir / LOG}",
+            f"correct the command, which runs in a worktree; its output is in {self._dir / LOG}",
         )
 
 

@@ -259,6 +259,7 @@ def test_a_command_that_does_not_exist_stops_everything(runner: Runner) -> None:
     batch = runner("no-such-agent --go")
     assert batch.state == "blocked"
     assert [a.code for a in batch.actions if isinstance(a, Blocked)] == ["worker-cannot-start"]
+    assert [a.hint for a in batch.actions if isinstance(a, Blocked) and "in a worktree" in a.hint]
     assert runner(WRITE).state == "complete"
     assert len(runner.states()) == 4  # nothing was used up
 
