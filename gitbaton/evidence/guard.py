@@ -188,7 +188,8 @@ class _Guard:
 
     def _behind(self, listed: Iterable[Listed]) -> list[str]:
         """The runs whose state, as a merge names it, is not here yet: an older one may be."""
-        found = (mention_of(commit.oid, commit.message) for commit in listed)
+        states = (c for c in listed if c.says(b"Baton-State: "))
+        found = (mention_of(c.oid, c.message) for c in states)
         named = {m.run for m in found if m and not objects.exists(self.repo, m.state)}
         return sorted(named)
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -22,8 +23,9 @@ from gitbaton.engine import reconcile
 from gitbaton.engine.context import known_run, resolve_run
 from gitbaton.errors import BatonError, NeedsPerson
 from gitbaton.model.action import ActionBatch, Blocked, Dispatch, Recover, ResolveMerge, Wait
-from gitbaton.model.ids import AttemptId
+from gitbaton.model.ids import AttemptId, assignment_id
 from gitbaton.model.transitions import WORKING
+from gitbaton.rules.lease import expires_at
 from gitbaton.runner import process
 from gitbaton.runner.attempt import Ended, Terms, Work, attend
 from gitbaton.runner.claims import Claimed, Claims, Limits
@@ -281,11 +283,20 @@ class Loop:
             if isinstance(action, Wait):
                 pause = action.poll_after_seconds or POLL
                 if action.active:
+                    self._tell_whose(action.active)
                     self._tell_once(f"waiting: {action.reason} ({', '.join(action.active)})")
                 if action.undelivered:
                     self._tell_once(action.hint)
         left = self._limits.seconds_left()
         time.sleep(pause if left is None else min(pause, left))
+
+    def _tell_whose(self, names: Sequence[str]) -> None:
+        """Whose the work is that this waits for, and how long that may take if they are dead."""
+        for key, attempt in runs.load_live(self._ctx.repo, self._run)[2].attempts.items():
+            if assignment_id(self._run, attempt.id) in names and attempt.state in WORKING:
+                ends = datetime.fromisoformat(expires_at(attempt.lease)).astimezone()
+                said = f"{key} is held by session {attempt.session}, whose lease ends at {ends:%X}"
+                self._tell_once(f"{said} unless it is renewed", key)
 
     def _limit(self, name: str, reason: str) -> ActionBatch:
         blocked = Blocked(
@@ -331,9 +342,9 @@ class Loop:
             name = action.assignment.partition("/")[2]
             self._terms.view.event(name, f"{action.reason}, {then}", bad=True)
 
-    def _tell_once(self, text: str) -> None:
-        if text and text not in self._told:
-            self._told.add(text)
+    def _tell_once(self, text: str, about: str = "") -> None:
+        if text and (about or text) not in self._told:
+            self._told.add(about or text)
             self._terms.view.say(text)
 
     def _show_progress(self) -> None:

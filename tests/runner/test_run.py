@@ -501,6 +501,7 @@ def test_a_living_runner_keeps_its_attempts(runner: Runner) -> None:
             runner(WRITE, view=Impatient(runner.out))
         assert len(elsewhere.alive()) == 3
         assert any(re.search(r"waiting: .*1\.1@1", line) for line in runner.lines)
+        assert any(line.startswith("1.1@1 is held by session run-") for line in runner.lines)
     finally:
         elsewhere.process.send_signal(signal.SIGINT)
         elsewhere.process.communicate(timeout=60)
