@@ -29,6 +29,7 @@ QUIET = 2.0
 """Seconds without change after which a lock counts as left behind."""
 _ZERO = "0" * 40
 _MOST_LINKS = 5  # git follows no more
+_SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # what /proc tells as well
 _CLOSE_THEIR_LOCKS = frozenset(
     b"branch commit fetch pack-refs push receive-pack remote tag update-ref".split()
 )
@@ -144,11 +145,12 @@ def remove_leftover_lock(repo: Repository, ref_or_path: str, quiet_seconds: floa
     """
     path = Path(ref_or_path)
     lock = path if path.is_absolute() else _lock_path(repo, ref_or_path)
+    since = time.clock_gettime(_SINCE_BOOT)
     first = _identity(lock)
     end = time.monotonic() + quiet_seconds
     while first is not None and _identity(lock) == first:
         if time.monotonic() >= end:
-            if _is_in_use(repo, lock):
+            if _is_in_use(repo, lock, since):
                 return False
             lock.unlink(missing_ok=True)
             return True
@@ -290,19 +292,25 @@ def _remove_unfinished_packing(repo: Repository) -> bool:
     return not unfinished.exists()
 
 
-def _is_in_use(repo: Repository, lock: Path) -> bool:
+def _is_in_use(repo: Repository, lock: Path, since: float) -> bool:
     """Whether a process may still rely on ``lock``, as far as /proc tells: it has the file open, or
-    is a git here that closes its locks."""
+    is a git here that closes its locks. One that began after ``since`` only waits for it."""
     wanted = os.path.realpath(lock)
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, BatonError):
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            closes = not _CLOSE_THEIR_LOCKS.isdisjoint(words)
+            closes = not _CLOSE_THEIR_LOCKS.isdisjoint(words) and _began(entry) <= since
             if closes and open_repository((entry / "cwd").readlink()).belongs_to(repo):
                 return True
             if any(os.readlink(descriptor) == wanted for descriptor in (entry / "fd").iterdir()):
                 return True
     return False
+
+
+def _began(process: Path) -> float:
+    """When a process in /proc began, in seconds since boot."""
+    facts = (process / "stat").read_bytes().rpartition(b")")[2].split()
+    return int(facts[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

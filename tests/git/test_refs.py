@@ -234,6 +234,30 @@ def test_a_lock_of_a_process_that_is_merely_slow_stays(
     elsewhere.communicate(b"\n")
 
 
+def test_a_process_that_only_waits_for_a_lock_keeps_it_from_nobody(
+    repo_dir: Path, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or two that wait would each take the other for the one that has it."""
+    lock = repo_dir / ".git" / "packed-refs.lock"
+    lock.touch()
+    looked: list[Path] = []
+    waiting: list[subprocess.Popen[bytes]] = []
+    identity = refs._identity
+
+    def look(path: Path) -> tuple[int, int] | None:
+        looked.append(path)
+        if len(looked) == 3:
+            command = ["sh", "-c", "read line", "git", "update-ref"]
+            waiting.append(subprocess.Popen(command, cwd=repo_dir, stdin=subprocess.PIPE))
+        return identity(path)
+
+    monkeypatch.setattr(refs, "_identity", look)
+    assert refs.remove_leftover_lock(repo, str(lock), quiet_seconds=0.3)
+    (waiter,) = waiting
+    assert waiter.poll() is None
+    waiter.communicate(b"\n")
+
+
 def test_after_a_swap_that_failed_too_late_the_lock_of_another_stays(
     repo_dir: Path, repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
