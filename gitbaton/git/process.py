@@ -158,13 +158,15 @@ def words(args: Sequence[str], cwd: Path, *, env: Mapping[str, str] | None = Non
         with process:
             assert process.stdout is not None
             try:
-                rest = b""
+                parts: list[bytes] = []  # of a word that may be long
                 while chunk := os.read(process.stdout.fileno(), _CHUNK):
-                    *whole, rest = (rest + chunk).split(b"\0")
-                    for word in whole:
-                        yield word.decode(errors="surrogateescape")
-                if rest:
-                    yield rest.decode(errors="surrogateescape")
+                    rest, *more = chunk.split(b"\0")
+                    parts.append(rest)
+                    for start in more:
+                        yield b"".join(parts).decode(errors="surrogateescape")
+                        parts = [start]
+                if any(parts):
+                    yield b"".join(parts).decode(errors="surrogateescape")
             except BaseException:  # whoever reads it has had enough
                 process.kill()
                 raise

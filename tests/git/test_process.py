@@ -92,6 +92,11 @@ def test_a_full_disk_is_told_without_a_number() -> None:
     assert (error.code, error.message) == ("disk-full", os.strerror(errno.ENOSPC))
 
 
+def test_words_of_any_length(repo_dir: Path) -> None:
+    say = "alias.say=!printf 'a\\0\\0'; head -c 200000 /dev/zero | tr '\\0' x; printf '\\0z'"
+    assert list(process.words(["-c", say, "say"], repo_dir)) == ["a", "", "x" * 200000, "z"]
+
+
 def test_words_are_told_one_after_the_other(repo_dir: Path) -> None:
     listed = process.git(["ls-files", "-z"], repo_dir).out.decode().split("\0")[:-1]
     assert list(process.words(["ls-files", "-z"], repo_dir)) == listed
