@@ -124,15 +124,19 @@ def cas(
 
 def delete(repo: Repository, values: Mapping[str, str], *, ours: bool) -> dict[str, BatonError]:
     """Delete refs that have these values, at once if that can be, else as `cas` does it; returns
-    why one could not be deleted."""
+    why one is still there."""
     failed: dict[str, BatonError] = {}
-    if values and _delete(repo, values).code:
-        for ref, value in values.items():
-            try:
-                cas(repo, ref, value, None, "", ours=ours)
-            except BatonError as error:
-                failed[ref] = error
-    return failed
+    left = list(values.items()) if values and _delete(repo, values).code else []
+    while left:
+        ref, value = left.pop()
+        try:
+            cas(repo, ref, value, None, "", ours=ours)
+        except BatonError as error:
+            failed[ref] = error
+            if isinstance(error, Busy) and not _lock_path(repo, ref).exists():
+                failed |= {each: error for each, _ in left}  # the packed refs are locked, for all
+                break
+    return {ref: error for ref, error in failed.items() if read(repo, ref) is not None}
 
 
 def remove_leftover_lock(repo: Repository, ref_or_path: str, quiet_seconds: float = QUIET) -> bool:

@@ -183,6 +183,48 @@ def test_packed_refs_that_are_being_written_stay(
     assert all(path.exists() for path in written)
 
 
+def test_of_many_refs_those_are_deleted_that_can_be(
+    repo_dir: Path, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refs, "PATIENCE", 0.1)
+    head, other = git(repo_dir, "rev-parse", "HEAD"), commit(repo_dir, {"a": "1"})
+    values = {f"{RUN}/{name}": head for name in ("1", "2", "locked", "moved", "gone")}
+    for ref in values:
+        refs.cas(repo, ref, None, head, "create")
+    refs.cas(repo, f"{RUN}/moved", head, other, "move")
+    refs.cas(repo, f"{RUN}/gone", head, None, "delete")
+    (repo_dir / ".git" / f"{RUN}/locked.lock").touch()
+    failed = refs.delete(repo, values, ours=False)
+    assert {ref: error.code for ref, error in failed.items()} == {
+        f"{RUN}/locked": "ref-locked",
+        f"{RUN}/moved": "ref-moved",
+    }
+    assert set(refs.list_refs(repo, RUN)) == set(failed)
+
+
+def test_a_lock_on_the_packed_refs_is_waited_for_once(
+    repo_dir: Path, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not for each of thousands of refs."""
+    monkeypatch.setattr(refs, "PATIENCE", 0.1)
+    values = {f"{RUN}/{name}": git(repo_dir, "rev-parse", "HEAD") for name in range(3)}
+    for ref, head in values.items():
+        refs.cas(repo, ref, None, head, "create")
+    (repo_dir / ".git" / "packed-refs.lock").touch()
+    tried: list[str] = []
+    cas = refs.cas
+
+    def counted(repo: Repository, ref: str, *words: Any, **options: Any) -> None:
+        tried.append(ref)
+        cas(repo, ref, *words, **options)
+
+    monkeypatch.setattr(refs, "cas", counted)
+    failed = refs.delete(repo, values, ours=False)
+    assert {error.code for error in failed.values()} == {"ref-locked"}
+    assert set(failed) == set(values)
+    assert len(tried) == 1
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_nothing_is_deleted_while_git_packs_refs(
     repo_dir: Path, repo: Repository, monkeypatch: pytest.MonkeyPatch, packed: bool
