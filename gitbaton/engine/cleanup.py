@@ -149,7 +149,7 @@ def with_worktree(ctx: Context, loaded: runs.Loaded) -> Iterator[Attempt]:
 
 def attempt_named(loaded: runs.Loaded, slug: str) -> Attempt | None:
     """The attempt of this slug, if it is one: others may have made folders and branches there."""
-    if not is_number(slug.rpartition("-a")[2]):
+    if not slug.isascii() or not is_number(slug.rpartition("-a")[2]):
         return None
     attempt = attempt_of_slug(slug)
     return loaded.attempt(attempt) if attempt.slug == slug else None

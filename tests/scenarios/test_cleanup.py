@@ -224,7 +224,8 @@ def test_delete_leaves_a_branch_that_somebody_has_checked_out(project: Project) 
 
 def test_branches_and_folders_that_others_made_beside_those_of_attempts(project: Project) -> None:
     project.finish(project.actions(CHANGE))
-    mine = [f"baton-attempt/{CHANGE}/{name}" for name in ("mine", "1.9-a1", "-a1", "1%2e1-a1")]
+    names = ("mine", "1.9-a1", "-a1", "1%2e1-a1", "deep/1.1-a1", "\udcff-a1")
+    mine = [f"baton-attempt/{CHANGE}/{name}" for name in names]
     for branch in mine:
         project.git("update-ref", f"refs/heads/{branch}", "HEAD")
     (project.top / ".git" / "baton" / "attempts" / CHANGE / "mine").mkdir()
