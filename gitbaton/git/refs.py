@@ -31,10 +31,10 @@ _ZERO = "0" * 40
 _MOST_LINKS = 5  # git follows no more
 _SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # what /proc tells as well
 _CLOSE_THEIR_LOCKS = frozenset(
-    b"branch commit fetch pack-refs push receive-pack remote tag update-ref".split()
+    b"branch fetch pack-refs push receive-pack remote update-ref".split()
 )
 """Verbs of git that close the lock of what they are about to change or remove, also that of the
-packed refs."""
+packed refs; not those that may wait for an editor, and hold no such lock meanwhile."""
 
 
 def read(repo: Repository, ref: str) -> str | None:
