@@ -11,7 +11,7 @@ _PARAMETER = re.compile(rf"(?P<key>{_QUOTED})(?P<equals>=(?P<value>{_QUOTED})?)?
 
 
 def settings() -> Iterator[tuple[str, str]]:
-    """Settings of ``git -c`` and of GIT_CONFIG_COUNT: libgit2 does not read these."""
+    """(key, value) of ``git -c`` and of GIT_CONFIG_COUNT, the later ones the stronger."""
     count = os.environ.get("GIT_CONFIG_COUNT", "")
     for number in range(int(count) if count.isdigit() else 0):
         key = os.environ.get(f"GIT_CONFIG_KEY_{number}")

@@ -71,7 +71,7 @@ def failure(failure: Any, indent: int, most: int = 0) -> list[str]:
     said = said[-most:] if most else said
     if len(said) == 1:
         return wrapped(f"{failure.code}: {said[0]}", indent)
-    return [f"{' ' * indent}{clean(failure.code)}", *quoted("\n".join(said), indent)]
+    return [f"{' ' * indent}{clean(failure.code)}", *_barred(said, indent)]
 
 
 def quoted(text: str, indent: int) -> list[str]:
@@ -79,6 +79,10 @@ def quoted(text: str, indent: int) -> list[str]:
     said = _lines(text)
     if len(said) == 1:
         return wrapped(said[0], indent)
+    return _barred(said, indent)
+
+
+def _barred(said: Sequence[str], indent: int) -> list[str]:
     return [f"{' ' * indent}| {line}" for line in said]
 
 
